@@ -1,0 +1,200 @@
+// Package ledger is the port that the operation log stands on: one durable, atomic write at a time per
+// intent, and the reads that the log needs. Drivers (ledger/sqlite, later ledger/postgres) hold no rules of
+// the state machine; those are package intent's.
+package ledger
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Sentinels that callers branch on. Drivers translate their native errors to these and wrap the cause.
+var (
+	// ErrClaimed says that a live claim with this key exists; Write.Holder tells whose.
+	ErrClaimed = errors.New("ledger: key is claimed")
+	// ErrStale says that the intent's version is not the expected one: another writer moved it.
+	ErrStale = errors.New("ledger: version changed")
+	// ErrNotFound says that no such intent, body or row exists.
+	ErrNotFound = errors.New("ledger: not found")
+	// ErrUnavailable says that the store cannot be read or written now; nothing of the write is durable.
+	ErrUnavailable = errors.New("ledger: store unavailable")
+	// ErrForeignEnv, ErrNewerSchema and ErrLocked refuse a store at open.
+	ErrForeignEnv  = errors.New("ledger: store belongs to another env")
+	ErrNewerSchema = errors.New("ledger: store has a newer schema than this program")
+	ErrLocked      = errors.New("ledger: another engine holds this store")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("ledger: closed")
+)
+
+// Ledger is what a driver implements. It is safe for concurrent use.
+//
+// Durability: when the channel of Enqueue closes with a nil Write.Err, the write has reached stable storage
+// (fsync returned, or committed on the database). A failed or torn commit leaves nothing of the batch behind.
+// After a failed sync a driver closes and reopens its file; it never retries the sync on the same handle.
+//
+// Ownership: a Write belongs to the ledger from Enqueue until its channel closes. Results of reads belong to
+// the caller.
+type Ledger interface {
+	// Enqueue queues w and returns at once. The channel closes when the outcome is known; then w.Err is
+	// nil, ErrClaimed (w.Holder set), ErrStale, ErrUnavailable or ErrClosed. Writes of one process on one
+	// intent are applied in the order they were queued. One write's refusal never fails its neighbours.
+	Enqueue(w *Write) <-chan struct{}
+
+	// Get returns one intent with its present status. ErrNotFound, ErrUnavailable.
+	Get(ctx context.Context, id string) (*Record, error)
+	// Holder returns the intent that holds the live claim on key. ErrNotFound when none is live.
+	Holder(ctx context.Context, key string) (*Record, error)
+	// Derived returns intents under a derived key that are still inside their window, newest first, at
+	// most limit.
+	Derived(ctx context.Context, key string, limit int) ([]*Record, error)
+	// History returns an intent's events in order.
+	History(ctx context.Context, id string) ([]Event, error)
+	// Body returns a stored body; a *Body's Data is uncompressed. ErrNotFound when none was kept or
+	// retention has removed it.
+	Body(ctx context.Context, id string, kind BodyKind) (*Body, error)
+	// List pages through intents, newest first. A page ends when fewer than f.Limit come back; the next
+	// begins after the last ID (Filter.Before).
+	List(ctx context.Context, f Filter) ([]*Record, error)
+	// Open returns unsettled intents in id order after the given id, for recovery.
+	Open(ctx context.Context, after string, limit int) ([]*Record, error)
+	// Due returns unsettled intents whose ExpiresAt has come, at most limit.
+	Due(ctx context.Context, now time.Time, limit int) ([]*Record, error)
+	// Counts returns the number of unsettled intents per state.
+	Counts(ctx context.Context) (map[State]int64, error)
+
+	// Beat records that owner is alive until the given ledger time. Owners returns live and dead ones.
+	Beat(ctx context.Context, owner string, until time.Time) error
+	Owners(ctx context.Context) (map[string]time.Time, error)
+
+	// Cooldown extends (never shortens) the time before which nobody calls route, and returns the time now
+	// in force. ClearCooldown removes it. Cooldowns lists those not yet past.
+	Cooldown(ctx context.Context, route string, until time.Time, reason string) (time.Time, error)
+	ClearCooldown(ctx context.Context, route string) error
+	Cooldowns(ctx context.Context) (map[string]time.Time, error)
+
+	// PutPolicy keeps the text of a policy revision (content hash) for the record. It is idempotent.
+	PutPolicy(ctx context.Context, revision string, text []byte) error
+
+	// Secret returns the store's own random secret of 32 bytes by name ("salt", "hmac"), made once.
+	Secret(ctx context.Context, name string) ([]byte, error)
+
+	// Sweep removes what retention no longer keeps, in small batches, and never anything unsettled. It
+	// returns what it removed; more says that work is left.
+	Sweep(ctx context.Context, p Retention) (s Swept, more bool, err error)
+
+	// Now is ledger time: the database's clock, or the embedded anchored clock; it never steps back.
+	Now() time.Time
+	// Healthy is nil while the last write or probe succeeded, else the reason.
+	Healthy() error
+	Close() error
+}
+
+// Write is one atomic change to one intent. Either Insert is set (a new intent) or ID and Version are (a
+// compare-and-set on an existing one). All parts apply together or not at all.
+type Write struct {
+	// Insert is the immutable head of a new intent; Status its first status (Version 1).
+	Insert *Intent
+	// ClaimKey, when not empty, is taken with Insert: a missing or expired claim is created or taken over,
+	// a live one refuses the write with ErrClaimed.
+	ClaimKey string
+	// DerivedKey, when not empty, indexes Insert until DerivedUntil (derive: retries; no uniqueness).
+	DerivedKey   string
+	DerivedUntil time.Time
+
+	// ID and Version name the intent to change and the version it must have; Status.Version must be
+	// Version + 1. The write is refused with ErrStale when the intent has another version or is settled.
+	ID      string
+	Version int64
+
+	Status Status
+	// Settle moves the intent out of the unsettled set. Answer, when set, is what is replayed.
+	Settle bool
+	Answer *Answer
+	// Claim says what becomes of the claim of the intent being settled: ClaimKeep until ClaimUntil, or
+	// ClaimRelease. Ignored while the intent is unsettled: its claim is held.
+	Claim      ClaimAction
+	ClaimUntil time.Time
+	// HeldKey is the claim key to act on; empty when the intent has none.
+	HeldKey string
+
+	Events []Event
+	Bodies []Body
+
+	// Relaxed asks for no wake-up of the writer: the write rides with the next one, 2 ms at most.
+	Relaxed bool
+
+	// Err and Holder are the outcome, valid once the channel of Enqueue has closed.
+	Err    error
+	Holder string // id of the intent that holds the claim, with ErrClaimed
+}
+
+// ClaimAction is what settling does to the claim.
+type ClaimAction uint8
+
+const (
+	ClaimRelease ClaimAction = iota // the key may be claimed at once by a new intent
+	ClaimKeep                       // the key replays until ClaimUntil
+)
+
+// Commit queues w and waits for its outcome. It ignores nothing and retries nothing: when ctx ends first, it
+// returns ctx's error and the write stays queued (see semantics 9 for what callers do then).
+func Commit(ctx context.Context, l Ledger, w *Write) error {
+	done := l.Enqueue(w)
+	select {
+	case <-done:
+		return w.Err
+	case <-ctx.Done():
+		select {
+		case <-done:
+			return w.Err
+		default:
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Filter selects a page of List. Zero values do not filter.
+type Filter struct {
+	States    []State
+	Outcomes  []Outcome
+	Workflow  string
+	Tenant    string
+	Key       string // full idempotency key, claimed or derived
+	Unsettled bool   // only the unsettled ones
+	OlderThan time.Time
+	NewerThan time.Time
+	Before    string // keyset: only ids smaller than this
+	Limit     int    // default 100, at most 1000
+}
+
+// Retention is the sweep's policy, as ages at ledger time.
+type Retention struct {
+	Now        time.Time
+	Answers    time.Duration // bodies of settled answers, counted from their claim's end
+	DeadLetter time.Duration
+	Rows       time.Duration // heads, results and events of settled intents
+	MaxBytes   int64         // bound on the file; oldest settled first beyond it; 0: none
+	Batch      int           // rows in one transaction, default 500
+}
+
+// Swept counts what one Sweep removed.
+type Swept struct{ Claims, Derived, Bodies, Intents int64 }
+
+// BodyKind names a stored body of an intent.
+type BodyKind uint8
+
+const (
+	BodyRequest  BodyKind = 1 // what the caller sent
+	BodyAnswer   BodyKind = 2 // the complete answer, replayed byte for byte
+	BodyPartial  BodyKind = 3 // evidence: an answer that was cut
+	BodyLate     BodyKind = 4 // evidence: a result that came after its lease or its state had moved on
+	BodyEvidence BodyKind = 5 // what a reconciler read
+)
+
+// Body is one stored body, uncompressed in memory; drivers may compress it on disk.
+type Body struct {
+	Kind        BodyKind
+	ContentType string
+	Data        []byte
+}
