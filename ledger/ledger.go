@@ -37,7 +37,7 @@ var (
 // the caller.
 type Ledger interface {
 	// Enqueue queues w and returns at once. The channel closes when the outcome is known; then w.Err is
-	// nil, ErrClaimed (w.Holder set), ErrStale, ErrUnavailable or ErrClosed. Writes of one process on one
+	// nil, ErrClaimed (w.Holder set), ErrStale, ErrNotFound, ErrUnavailable or ErrClosed. Writes of one process on one
 	// intent are applied in the order they were queued. One write's refusal never fails its neighbours.
 	Enqueue(w *Write) <-chan struct{}
 
@@ -106,6 +106,11 @@ type Write struct {
 	// Version + 1. The write is refused with ErrStale when the intent has another version or is settled.
 	ID      string
 	Version int64
+
+	// Append adds Events and Bodies to the intent named by ID, unsettled or settled, and changes nothing else:
+	// no version is asked for or advanced. It carries late results and evidence (semantics 6). ErrNotFound
+	// when there is no such intent.
+	Append bool
 
 	Status Status
 	// Settle moves the intent out of the unsettled set. Answer, when set, is what is replayed.
