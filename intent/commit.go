@@ -1,0 +1,147 @@
+package intent
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// commit makes c durable through w and waits for it, at most CommitWait. When w lands only after its caller was
+// refused, late runs (semantics 9). o's status moves only when w has landed.
+func (o *Op) commit(c *change, w *ledger.Write, late func()) error {
+	if c.err != nil {
+		return c.err
+	}
+	mutant.Point("commit.before")
+	done := o.log.ledger.Enqueue(w)
+	err := o.await(c, w, done, late)
+	mutant.Point("commit.after")
+	return err
+}
+
+func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()) error {
+	timer := time.NewTimer(o.log.wait)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return o.landed(c, w)
+	case <-timer.C:
+	}
+	o.log.pending.Go(func() {
+		<-done
+		if o.landed(c, w) == nil && late != nil {
+			late()
+		}
+	})
+	return ErrCommitWait
+}
+
+// landed takes over the status that w made durable.
+func (o *Op) landed(c *change, w *ledger.Write) error {
+	if w.Err != nil {
+		return w.Err
+	}
+	o.mu.Lock()
+	from := o.st.State
+	o.st = c.st
+	o.mu.Unlock()
+	if from != c.st.State {
+		o.log.observe(Change{Head: &o.head, From: from, To: c.st.State, Outcome: c.st.Outcome})
+	}
+	return nil
+}
+
+// persist makes c durable however long the store is away: the effect exists, so the record must follow
+// (a result is never given up while the process lives). done, which may be nil, is told the end: nil, or
+// ledger.ErrStale when another owner has moved the intent meanwhile.
+func (o *Op) persist(c *change, w *ledger.Write, done func(error)) {
+	o.log.pending.Go(func() {
+		wait := 10 * time.Millisecond
+		for {
+			<-o.log.ledger.Enqueue(w)
+			err := o.landed(c, w)
+			if !errors.Is(err, ledger.ErrUnavailable) {
+				if done != nil {
+					done(err)
+				}
+				return
+			}
+			timer := time.NewTimer(wait)
+			select {
+			case <-timer.C:
+			case <-o.log.stopped:
+				timer.Stop()
+				if done != nil {
+					done(err)
+				}
+				return
+			}
+			wait = min(2*wait, time.Second)
+		}
+	})
+}
+
+// change gathers the steps of one commit on one intent.
+type change struct {
+	op     *Op
+	now    time.Time
+	before int64 // version the intent must have
+	st     ledger.Status
+	events []ledger.Event
+	err    error
+}
+
+func (o *Op) change(now time.Time) *change {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return &change{op: o, now: now, before: o.st.Version, st: o.st, events: make([]ledger.Event, 0, 3)}
+}
+
+// step moves the status along one arrow and writes down why.
+func (c *change) step(s step, e ledger.Event) {
+	if c.err != nil {
+		return
+	}
+	to, err := next(c.st.State, s)
+	if err != nil {
+		c.err = err
+		return
+	}
+	e.Kind, e.From, e.To = "transition", c.st.State, to
+	c.st.State = to
+	c.add(e)
+}
+
+func (c *change) add(e ledger.Event) {
+	e.At = c.now
+	if e.Actor == "" {
+		e.Actor = "engine"
+	}
+	c.events = append(c.events, e)
+}
+
+func (c *change) dispatch(s step, a *Attempt) {
+	c.step(s, ledger.Event{})
+	c.st.Attempt++
+	c.st.RouteKey, c.st.Tier, c.st.ServedModel = a.Route, a.Tier, a.Model
+	c.add(ledger.Event{Kind: "attempt", Attempt: c.st.Attempt, Route: a.Route, Tier: a.Tier})
+}
+
+func (c *change) end(e Ending) {
+	if e.Billed {
+		c.st.BilledMaybe++
+	}
+	if e.Error != "" {
+		c.st.LastError = e.Error
+	}
+	c.st.RetryAfter = e.RetryAfter
+	c.add(ledger.Event{Kind: "attempt_end", Attempt: c.st.Attempt, End: e.End, Status: e.Status, Billed: e.Billed,
+		Error: e.Error, Reason: e.Reason, Rule: e.Rule, Evidence: e.Evidence})
+}
+
+func (c *change) write() *ledger.Write {
+	c.st.Version, c.st.UpdatedAt = c.before+1, c.now
+	return &ledger.Write{ID: c.op.head.ID, Version: c.before, Status: c.st, Events: c.events, HeldKey: c.op.claim}
+}

@@ -1,0 +1,161 @@
+package intent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Sentinels that callers branch on, beside those of package ledger that pass through.
+var (
+	// ErrCommitWait says that the store took longer than Config.CommitWait: the caller is refused, the write
+	// stays pending (semantics 9). It is a ledger.ErrUnavailable.
+	ErrCommitWait = fmt.Errorf("intent: the store did not confirm in time: %w", ledger.ErrUnavailable)
+	// ErrHeld says that what was asked for needs evidence or a person first.
+	ErrHeld = errors.New("intent: outcome unknown, held for evidence or a person")
+)
+
+// Config makes a Log. Zero durations mean the documented defaults.
+type Config struct {
+	Ledger ledger.Ledger
+	// CommitWait bounds how long a caller waits for durability. Default 2 s.
+	CommitWait time.Duration
+	// Beat is the interval of the owner's heartbeat; its lease lasts three of them. Default 5 s.
+	Beat time.Duration
+	// Observe is told of every durable change of state; it must not block. Nil: nobody listens.
+	Observe func(Change)
+	Logger  *slog.Logger
+	// Exclusive says that the ledger admits one engine at a time, so that every other owner is dead.
+	Exclusive bool
+}
+
+// Change is one durable change of an intent, for telemetry.
+type Change struct {
+	Head     *ledger.Intent
+	From, To ledger.State
+	Outcome  ledger.Outcome
+}
+
+// Log is the log of operations of one engine. It is safe for concurrent use.
+type Log struct {
+	ledger  ledger.Ledger
+	owner   string
+	wait    time.Duration
+	beat    time.Duration
+	observe func(Change)
+	logger  *slog.Logger
+	ids     ids
+	pending sync.WaitGroup // writes whose callers no longer wait
+	stopped chan struct{}
+	settler *settler
+	alone   bool
+}
+
+// New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
+func New(c Config) *Log {
+	g := &Log{ledger: c.Ledger, wait: c.CommitWait, beat: c.Beat, observe: c.Observe, logger: c.Logger}
+	if g.wait <= 0 {
+		g.wait = 2 * time.Second
+	}
+	if g.beat <= 0 {
+		g.beat = 5 * time.Second
+	}
+	if g.observe == nil {
+		g.observe = func(Change) {}
+	}
+	if g.logger == nil {
+		g.logger = slog.New(slog.DiscardHandler)
+	}
+	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
+	g.stopped, g.settler = make(chan struct{}), newSettler()
+	g.pending.Go(g.settler.run)
+	return g
+}
+
+// Close waits for what is still being written, at most CommitWait for a store that is away, and gives up what
+// cannot be: recovery finds it. No method may be called afterwards.
+func (g *Log) Close() {
+	g.settler.close()
+	written := make(chan struct{})
+	go func() {
+		g.pending.Wait()
+		close(written)
+	}()
+	timer := time.NewTimer(g.wait)
+	defer timer.Stop()
+	select {
+	case <-written:
+		close(g.stopped)
+	case <-timer.C:
+		close(g.stopped)
+		<-written
+	}
+}
+
+// Owner is this engine's id in leases.
+func (g *Log) Owner() string { return g.owner }
+
+// Attempt names an upstream call before its first byte leaves.
+type Attempt struct {
+	Route string // provider/model/endpoint/credential
+	Tier  string
+	Model string // as sent
+}
+
+// Begin asks for a new intent.
+type Begin struct {
+	Head ledger.Intent // ID and CreatedAt are filled in
+	// Claim takes Head.Key as a claim; without it no other request can be refused by this one.
+	Claim bool
+	// DerivedUntil, when set, indexes Head.Key without a claim (derive: retries).
+	DerivedUntil time.Time
+	// Attempt, when set, is dispatched in the same commit; without it the intent is created only.
+	Attempt    *Attempt
+	Lane       string
+	Visibility ledger.Visibility
+	ExpiresAt  time.Time
+	Request    *ledger.Body // kept for jobs and tools
+}
+
+// DuplicateError says who holds the claim that a Begin asked for. It is a ledger.ErrClaimed.
+type DuplicateError struct{ Holder string }
+
+func (e *DuplicateError) Error() string { return "intent: key is held by " + e.Holder }
+func (e *DuplicateError) Unwrap() error { return ledger.ErrClaimed }
+
+// Begin makes a new intent durable, with its claim and its first attempt where asked for, in one commit.
+// Errors: *DuplicateError; ledger.ErrUnavailable (ErrCommitWait among them): then nothing may be sent.
+func (g *Log) Begin(b Begin) (*Op, error) {
+	now := g.ledger.Now()
+	o := &Op{log: g, head: b.Head}
+	o.head.ID, o.head.CreatedAt = g.ids.next(now), now
+	c := o.change(now)
+	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
+		ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
+	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
+	if b.Attempt != nil {
+		c.dispatch(stepDispatch, b.Attempt)
+	}
+	w := c.write()
+	w.Insert = &o.head
+	if b.Claim {
+		w.ClaimKey, o.claim = b.Head.Key, b.Head.Key
+	} else if !b.DerivedUntil.IsZero() {
+		w.DerivedKey, w.DerivedUntil = b.Head.Key, b.DerivedUntil
+	}
+	if b.Request != nil {
+		w.Bodies = []ledger.Body{*b.Request}
+	}
+	err := o.commit(c, w, func() { o.neverSent("the commit came after the caller was refused") })
+	if errors.Is(err, ledger.ErrClaimed) {
+		return nil, &DuplicateError{Holder: w.Holder}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}

@@ -1,0 +1,259 @@
+package intent
+
+import (
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Op is one intent in the hands of whoever works on it. Its methods move the intent along the diagram; each
+// returns when the move is durable. A move that another owner has overtaken fails with ledger.ErrStale and
+// changes nothing: what came too late belongs to Evidence.
+type Op struct {
+	log   *Log
+	head  ledger.Intent
+	claim string
+
+	mu sync.Mutex
+	st ledger.Status
+}
+
+// Load takes an intent read from the ledger in hand.
+func (g *Log) Load(r *ledger.Record) *Op {
+	// Acting on a claim that an unclaimed intent never had touches no row, so the key alone is enough.
+	return &Op{log: g, head: r.Intent, st: r.Status, claim: r.Key}
+}
+
+// ID is the intent's id.
+func (o *Op) ID() string { return o.head.ID }
+
+// Head is the intent's immutable part; callers must not change it.
+func (o *Op) Head() *ledger.Intent { return &o.head }
+
+// Status is the last durable status.
+func (o *Op) Status() ledger.Status {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.st
+}
+
+// Ending is how one attempt ended. An End of AttemptRunning in a Settlement says that the attempt's end is on
+// record already.
+type Ending struct {
+	End        ledger.AttemptEnd
+	Status     int    // HTTP status, 0 when none came
+	Error      string // provider_error_type
+	Reason     string // in words
+	Rule       string // rule or policy field that decided, e.g. "semantics 3"
+	Billed     bool   // marked possibly_billed
+	RetryAfter time.Duration
+	Evidence   json.RawMessage
+}
+
+// Settlement finishes an intent whose outcome is known.
+type Settlement struct {
+	Ending  Ending
+	Outcome ledger.Outcome
+	Reason  string
+	// Answer and Body are kept for replay, KeepUntil the claim's end; a zero KeepUntil releases the claim
+	// (semantics 14).
+	Answer    *ledger.Answer
+	Body      *ledger.Body
+	KeepUntil time.Time
+
+	Visibility  ledger.Visibility
+	Partial     bool
+	ServedModel string
+	UsageIn     int64
+	UsageOut    int64
+	Delivery    ledger.Delivery
+}
+
+// Dispatch makes the next attempt durable; only after it returned nil may its first byte leave. It is the
+// first attempt of a created intent, or a further one of a dispatched intent, which an earlier attempt of
+// unknown outcome allows only where the intent is not held (semantics 2).
+func (o *Op) Dispatch(a Attempt) error {
+	c := o.change(o.log.ledger.Now())
+	s := stepDispatch
+	if c.st.State == ledger.Dispatched {
+		s = stepAttempt
+	}
+	if s == stepAttempt && o.head.Hold {
+		return ErrHeld
+	}
+	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
+	c.dispatch(s, &a)
+	return o.commit(c, c.write(), func() { o.neverSent("the commit came after the caller was refused") })
+}
+
+// EndAttempt records the end of an attempt after which the intent goes on: a definite failure returns it to
+// intent_created, an unknown one leaves it dispatched (on_unknown: retry only).
+func (o *Op) EndAttempt(e Ending) error {
+	c := o.change(o.log.ledger.Now())
+	c.end(e)
+	switch {
+	case e.End == ledger.AttemptFailed || e.End == ledger.AttemptNotSent:
+		c.step(stepRelease, ledger.Event{Reason: e.Reason, Rule: e.Rule})
+	case o.head.Hold:
+		return ErrHeld
+	default:
+		c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
+	}
+	return o.commit(c, c.write(), nil)
+}
+
+// Settle records the end of the last attempt, confirms its outcome and settles the intent, in one commit.
+// With relaxed it returns at once and the record follows; else it waits for durability, at most CommitWait,
+// then returns ErrCommitWait while the write goes on. done, which may be nil, is told the end in either case.
+func (o *Op) Settle(s Settlement, relaxed bool, done func(error)) error {
+	c, w := o.settlement(s)
+	if c.err != nil {
+		return c.err
+	}
+	w.Relaxed = relaxed
+	if relaxed {
+		o.relax(c, w, done)
+		return nil
+	}
+	return o.strict(c, w, done)
+}
+
+func (o *Op) settlement(s Settlement) (*change, *ledger.Write) {
+	c := o.change(o.log.ledger.Now())
+	if s.Ending.End != ledger.AttemptRunning {
+		c.end(s.Ending)
+	}
+	confirm := stepConfirm
+	if c.st.State == ledger.Unknown {
+		confirm = stepResolve
+	}
+	c.step(confirm, ledger.Event{Reason: s.Reason, Rule: s.Ending.Rule})
+	c.step(stepSettle, ledger.Event{})
+	c.st.Outcome, c.st.Visibility, c.st.Partial = s.Outcome, s.Visibility, s.Partial
+	c.st.UsageIn, c.st.UsageOut, c.st.Delivery = s.UsageIn, s.UsageOut, s.Delivery
+	if s.ServedModel != "" {
+		c.st.ServedModel = s.ServedModel
+	}
+	w := c.write()
+	w.Settle, w.Answer = true, s.Answer
+	if !s.KeepUntil.IsZero() {
+		w.Claim, w.ClaimUntil = ledger.ClaimKeep, s.KeepUntil
+	}
+	if s.Body != nil {
+		w.Bodies = []ledger.Body{*s.Body}
+	}
+	return c, w
+}
+
+// relax lets the write ride with the next commit; only a store in trouble costs a goroutine.
+func (o *Op) relax(c *change, w *ledger.Write, done func(error)) {
+	o.log.settler.add(&settling{op: o, change: c, write: w, done: done, landed: o.log.ledger.Enqueue(w)})
+}
+
+func (o *Op) strict(c *change, w *ledger.Write, done func(error)) error {
+	result := make(chan error, 1)
+	o.persist(c, w, func(err error) {
+		result <- err
+		if done != nil {
+			done(err)
+		}
+	})
+	timer := time.NewTimer(o.log.wait)
+	defer timer.Stop()
+	select {
+	case err := <-result:
+		return err
+	case <-timer.C:
+		return ErrCommitWait
+	}
+}
+
+// Lose records that the attempt's outcome is not known and holds the intent as unknown (semantics 2: hold).
+func (o *Op) Lose(e Ending, body *ledger.Body) error {
+	e.End = ledger.AttemptUnknown
+	c := o.change(o.log.ledger.Now())
+	c.end(e)
+	c.step(stepLose, ledger.Event{Reason: e.Reason, Rule: e.Rule})
+	c.st.Outcome = ledger.OutcomeUnknown
+	w := c.write()
+	if body != nil {
+		w.Bodies = []ledger.Body{*body}
+	}
+	return o.strict(c, w, nil)
+}
+
+// Discard settles an intent of which nothing was sent.
+func (o *Op) Discard(reason, rule string) error {
+	c := o.change(o.log.ledger.Now())
+	c.discard(reason, rule)
+	w := c.write()
+	w.Settle = true
+	return o.strict(c, w, nil)
+}
+
+// NotSent settles a dispatched intent whose bytes, as this process knows, never left.
+func (o *Op) NotSent(reason, rule string) error {
+	c := o.change(o.log.ledger.Now())
+	c.end(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: rule})
+	c.step(stepRelease, ledger.Event{Reason: reason, Rule: rule})
+	c.discard("not sent", rule)
+	w := c.write()
+	w.Settle = true
+	return o.strict(c, w, nil)
+}
+
+func (c *change) discard(reason, rule string) {
+	c.step(stepDiscard, ledger.Event{Reason: reason, Rule: rule})
+	c.st.Outcome = ledger.OutcomeDiscarded
+}
+
+func (o *Op) neverSent(reason string) {
+	if err := o.NotSent(reason, "semantics 9"); err != nil {
+		o.log.logger.Warn("a late commit could not be marked as never sent; recovery will call it unknown",
+			"intent", o.head.ID, "error", err)
+	}
+}
+
+// Note adds lines to the history without moving the intent: a duplicate seen, a delivery.
+func (o *Op) Note(e ledger.Event) {
+	e.At = o.log.ledger.Now()
+	if e.Actor == "" {
+		e.Actor = "engine"
+	}
+	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: []ledger.Event{e}})
+}
+
+// Evidence keeps what came too late to be state: the answer of an attempt whose lease was lost.
+func (o *Op) Evidence(e Ending, body *ledger.Body) error {
+	c := &change{op: o, now: o.log.ledger.Now()}
+	c.add(ledger.Event{Kind: "evidence", Attempt: o.Status().Attempt, End: e.End, Status: e.Status, Error: e.Error,
+		Reason: e.Reason, Rule: "semantics 6", Evidence: e.Evidence})
+	w := &ledger.Write{ID: o.head.ID, Append: true, Events: c.events}
+	if body != nil {
+		late := *body
+		late.Kind = ledger.BodyLate
+		w.Bodies = []ledger.Body{late}
+	}
+	<-o.log.ledger.Enqueue(w)
+	return w.Err
+}
+
+// Resolve ends unknown by evidence or a person (semantics 8), named in by.
+func (o *Op) Resolve(outcome ledger.Outcome, by, reason string, evidence json.RawMessage, keepUntil time.Time) error {
+	if outcome != ledger.OutcomeSuccess && outcome != ledger.OutcomeFailed {
+		return errors.New("intent: an unknown outcome is resolved as success or failed")
+	}
+	c := o.change(o.log.ledger.Now())
+	c.step(stepResolve, ledger.Event{Actor: by, Reason: reason, Rule: "semantics 8", Evidence: evidence})
+	c.step(stepSettle, ledger.Event{Actor: by})
+	c.st.Outcome = outcome
+	w := c.write()
+	w.Settle = true
+	if outcome == ledger.OutcomeSuccess {
+		w.Claim, w.ClaimUntil = ledger.ClaimKeep, keepUntil
+	}
+	return o.commit(c, w, nil)
+}

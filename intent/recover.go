@@ -1,0 +1,205 @@
+package intent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// page is how many intents recovery reads at a time.
+const page = 500
+
+// Recovered counts what Recover found.
+type Recovered struct {
+	Waiting int // created, or dispatched and repeatable: a request with the key goes on from there
+	Unknown int // held for evidence or a person
+	Failed  int // dispatched, nobody can ask for the answer any more
+	Settled int // confirmed, now settled
+	Dropped int // created without a key: nobody can ask for it
+}
+
+// Recover reads every unsettled intent whose owner is dead and moves it on by semantics 6 and 7: what was not
+// dispatched is free, what was goes by on_unknown. It is safe to run again, and beside other engines.
+func (g *Log) Recover(ctx context.Context) (Recovered, error) {
+	var found Recovered
+	dead, err := g.deadOwners(ctx)
+	if err != nil {
+		return found, err
+	}
+	for after := ""; ; {
+		records, err := g.ledger.Open(ctx, after, page)
+		if err != nil {
+			return found, fmt.Errorf("recover: %w", err)
+		}
+		for _, r := range records {
+			after = r.ID
+			if r.LeaseOwner == "" || !dead(r) {
+				continue
+			}
+			if err := g.recoverOne(r, &found); err != nil && !errors.Is(err, ledger.ErrStale) {
+				return found, fmt.Errorf("recover %s: %w", r.ID, err)
+			}
+		}
+		if len(records) < page {
+			return found, nil
+		}
+	}
+}
+
+// deadOwners returns the test for a lease that has run out: the intent's own, or its owner's heartbeat.
+func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error) {
+	owners, err := g.ledger.Owners(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read owners: %w", err)
+	}
+	now := g.ledger.Now()
+	return func(r *ledger.Record) bool {
+		switch {
+		case r.LeaseOwner == g.owner:
+			return false
+		case g.alone:
+			return true
+		case !r.LeaseUntil.IsZero():
+			return now.After(r.LeaseUntil)
+		default:
+			return now.After(owners[r.LeaseOwner])
+		}
+	}, nil
+}
+
+func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
+	o := g.Load(r)
+	switch {
+	case r.State == ledger.Created && r.Key == "":
+		found.Dropped++
+		return o.Discard("its process ended before anything was sent, and it has no key to ask for it by", "semantics 7")
+	case r.State == ledger.Created:
+		found.Waiting++
+		return o.free("its process ended before anything was sent", 1)
+	case r.State == ledger.Confirmed:
+		found.Settled++
+		return o.settleConfirmed()
+	case r.State != ledger.Dispatched:
+		return nil
+	case mutant.On("lease-frees-dispatched"):
+		return o.EndAttempt(Ending{End: ledger.AttemptFailed, Reason: "mutant"})
+	case r.Hold:
+		found.Unknown++
+	case r.Stream || r.Key == "":
+		found.Failed++
+	default:
+		found.Waiting++
+	}
+	return o.interrupt("its process ended while the call was on its way", "crash", 1)
+}
+
+// Interrupt records that this process stops working on a dispatched intent before its outcome is known: on a
+// shutdown that cannot wait. It counts as no crash (semantics 10).
+func (o *Op) Interrupt(reason string) error { return o.interrupt(reason, "interrupted", 0) }
+
+// interrupt moves a dispatched intent by semantics 2: held ones become unknown; a repeatable one waits, still
+// dispatched, for a request with its key; one that nobody can ask for, or of whose stream the client may have
+// seen a part, fails.
+func (o *Op) interrupt(reason, kind string, crashes int) error {
+	c := o.change(o.log.ledger.Now())
+	c.st.Crashes += crashes
+	c.end(Ending{End: ledger.AttemptUnknown, Error: kind, Reason: reason, Rule: "semantics 2", Billed: true})
+	if o.head.Hold {
+		c.step(stepLose, ledger.Event{Reason: reason, Rule: "on_unknown: hold"})
+		c.st.Outcome, c.st.LeaseOwner = ledger.OutcomeUnknown, ""
+		return o.strict(c, c.write(), nil)
+	}
+	if !o.head.Stream && o.head.Key != "" {
+		c.step(stepContinue, ledger.Event{Reason: "waits for a request with its key", Rule: "on_unknown: retry"})
+		c.st.LeaseOwner = ""
+		return o.strict(c, c.write(), nil)
+	}
+	if o.head.Stream {
+		c.st.Visibility, c.st.Partial = ledger.VisPartial, true
+	}
+	return o.fail(c, reason, "semantics 7")
+}
+
+// fail settles a dispatched intent as failed and releases its key.
+func (o *Op) fail(c *change, reason, rule string) error {
+	c.step(stepConfirm, ledger.Event{Reason: reason, Rule: rule})
+	c.step(stepSettle, ledger.Event{})
+	c.st.Outcome = ledger.OutcomeFailed
+	w := c.write()
+	w.Settle = true
+	return o.strict(c, w, nil)
+}
+
+// free gives up the lease of an intent that stays where it is.
+func (o *Op) free(reason string, crashes int) error {
+	c := o.change(o.log.ledger.Now())
+	c.st.Crashes += crashes
+	c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
+	c.step(stepContinue, ledger.Event{Reason: reason, Rule: "semantics 6"})
+	return o.strict(c, c.write(), nil)
+}
+
+func (o *Op) settleConfirmed() error {
+	c := o.change(o.log.ledger.Now())
+	c.step(stepSettle, ledger.Event{Reason: "confirmed before its process ended", Rule: "semantics 7"})
+	w := c.write()
+	w.Settle = true
+	return o.strict(c, w, nil)
+}
+
+// Expire settles intents that waited for a request with their key until their time was over (semantics 7).
+// Intents that somebody works on are left alone. It returns how many it settled.
+func (g *Log) Expire(ctx context.Context) (int, error) {
+	records, err := g.ledger.Due(ctx, g.ledger.Now(), page)
+	if err != nil {
+		return 0, fmt.Errorf("expire: %w", err)
+	}
+	settled := 0
+	for _, r := range records {
+		if r.LeaseOwner != "" {
+			continue
+		}
+		if err := g.expireOne(r); errors.Is(err, ledger.ErrStale) {
+			continue
+		} else if err != nil {
+			return settled, fmt.Errorf("expire %s: %w", r.ID, err)
+		}
+		settled++
+	}
+	return settled, nil
+}
+
+func (g *Log) expireOne(r *ledger.Record) error {
+	o := g.Load(r)
+	switch r.State {
+	case ledger.Created:
+		return o.Discard("expired: no request came for it", "semantics 7")
+	case ledger.Dispatched:
+		return o.fail(o.change(g.ledger.Now()), "no request came for it", "semantics 7")
+	}
+	return nil
+}
+
+// Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.
+func (g *Log) Run(ctx context.Context) error {
+	ticker := time.NewTicker(g.beat)
+	defer ticker.Stop()
+	for {
+		until := g.ledger.Now().Add(3 * g.beat)
+		if err := g.ledger.Beat(ctx, g.owner, until); err != nil && ctx.Err() == nil {
+			g.logger.Warn("heartbeat not written", "error", err)
+		}
+		if _, err := g.Expire(ctx); err != nil && ctx.Err() == nil {
+			g.logger.Warn("expiry did not finish", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
