@@ -13,10 +13,10 @@ const maxExpr = 4096
 
 // Answer is what an expression sees of an answer.
 type Answer struct {
-	Status  int               // HTTP status, 0 for MCP
-	Body    any               // decoded JSON, nil if it is none
-	Result  any               // MCP: the tool's structured result, else its text
-	Headers map[string]string // lower-case names
+	Status  int               `expr:"status"`  // HTTP status, 0 for MCP
+	Body    any               `expr:"body"`    // decoded JSON, nil if it is none
+	Result  any               `expr:"result"`  // MCP: the tool's structured result, else its text
+	Headers map[string]string `expr:"headers"` // lower-case names
 }
 
 // Expr is a compiled boolean expression over an Answer. Its zero value never matches.
@@ -30,7 +30,7 @@ func CompileExpr(src string) (Expr, error) {
 	if len(src) > maxExpr {
 		return Expr{}, fmt.Errorf("policy: expression of %d bytes; at most %d", len(src), maxExpr)
 	}
-	program, err := expr.Compile(src, expr.Env(Answer{}.env()), expr.AsBool())
+	program, err := expr.Compile(src, expr.Env(Answer{}), expr.AsBool())
 	if err != nil {
 		return Expr{}, fmt.Errorf("policy: expression %q: %w", src, err)
 	}
@@ -48,15 +48,11 @@ func (e Expr) Match(a Answer) (bool, error) {
 	if e.program == nil {
 		return false, nil
 	}
-	out, err := expr.Run(e.program, a.env())
+	out, err := expr.Run(e.program, a)
 	if err != nil {
 		return false, fmt.Errorf("policy: expression %q: %w", e.Source, err)
 	}
 	return out == true, nil
-}
-
-func (a Answer) env() map[string]any {
-	return map[string]any{"status": a.Status, "body": a.Body, "result": a.Result, "headers": a.Headers}
 }
 
 // Conditions is a list of statuses and expressions; any of them suffices. The zero value has none.
