@@ -1,0 +1,175 @@
+package canon
+
+import (
+	"bytes"
+	"slices"
+)
+
+// trim cuts the white space off the ends of an object's texts, within the range of each member, and tells
+// whether it cut anything. It runs when the object ends, because the role may stand behind the text.
+func (e *Encoder) trim(members []member, rule *Rule) (cut bool) {
+	if rule.Roles != nil && !slices.Contains(rule.Roles, e.role(members)) {
+		return false
+	}
+	for k := range members {
+		if m := &members[k]; m.rule != nil && m.rule.Text {
+			before := m.end
+			first, last := texts(e.dst, m.value)
+			// The end first: cutting the beginning moves everything behind it.
+			if last >= 0 {
+				e.cutEnd(m, last)
+			}
+			if first >= 0 {
+				e.cutStart(m, first)
+			}
+			cut = cut || m.end != before
+		}
+	}
+	return cut
+}
+
+// role is the value of the member "role", "" without one, and something no rule names if it is no string.
+func (e *Encoder) role(members []member) string {
+	for k := range members {
+		m := &members[k]
+		if string(e.dst[m.start:m.value]) == `"role":` {
+			switch v := string(e.dst[m.value:m.end]); v {
+			case `"user"`, `"system"`, `"developer"`:
+				return v[1 : len(v)-1]
+			default:
+				return "other"
+			}
+		}
+	}
+	return ""
+}
+
+// texts returns where the first and the last string of the text at i begin, -1 where that end of the text is
+// no string (an image, an empty list).
+func texts(s []byte, i int) (first, last int) {
+	switch s[i] {
+	case '"':
+		return i, i
+	case '[':
+		if s[i+1] == ']' {
+			return -1, -1
+		}
+		i++
+		first = part(s, i)
+		for {
+			last = i
+			if i = skip(s, i); s[i] == ']' {
+				return first, part(s, last)
+			}
+			i++
+		}
+	default:
+		return -1, -1
+	}
+}
+
+// part returns where the string of the part at i begins, -1 if it has none.
+func part(s []byte, i int) int {
+	if s[i] != '{' || s[i+1] == '}' {
+		return -1
+	}
+	for {
+		i++
+		name := i
+		i = skip(s, i) + 1
+		if string(s[name:i]) == `"text":` {
+			if s[i] == '"' {
+				return i
+			}
+			return -1
+		}
+		if i = skip(s, i); s[i] == '}' {
+			return -1
+		}
+	}
+}
+
+// skip returns the index behind the value at i of a document in canonical form.
+func skip(s []byte, i int) int {
+	for depth := 0; ; {
+		switch s[i] {
+		case '"':
+			i = skipString(s, i)
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		default:
+			i++
+			if depth == 0 && !scalarEnd(s[i]) {
+				continue
+			}
+		}
+		if depth == 0 {
+			return i
+		}
+	}
+}
+
+func scalarEnd(c byte) bool { return c == ',' || c == ']' || c == '}' || c == ':' }
+
+func skipString(s []byte, i int) int {
+	for i++; ; i++ {
+		i += bytes.IndexByte(s[i:], '"')
+		if !escaped(s, i) {
+			return i + 1
+		}
+	}
+}
+
+// escaped tells whether the byte at i of a string stands behind an odd number of backslashes.
+func escaped(s []byte, i int) bool {
+	n := 0
+	for s[i-1-n] == '\\' {
+		n++
+	}
+	return n%2 == 1
+}
+
+// cutEnd cuts trailing white space off the string at i, a part of m.
+func (e *Encoder) cutEnd(m *member, i int) {
+	end := skipString(e.dst, i) - 1 // the closing quote
+	j := end
+	for j > i+1 {
+		switch c := e.dst[j-1]; {
+		case c == ' ':
+			j--
+			continue
+		case (c == 'n' || c == 't' || c == 'r') && escaped(e.dst, j-1):
+			j -= 2
+			continue
+		}
+		break
+	}
+	e.cut(m, j, end)
+}
+
+// cutStart cuts leading white space off the string at i, a part of m.
+func (e *Encoder) cutStart(m *member, i int) {
+	j := i + 1
+	for {
+		switch c := e.dst[j]; {
+		case c == ' ':
+			j++
+			continue
+		case c == '\\' && (e.dst[j+1] == 'n' || e.dst[j+1] == 't' || e.dst[j+1] == 'r'):
+			j += 2
+			continue
+		}
+		break
+	}
+	e.cut(m, i+1, j)
+}
+
+// cut takes the bytes from i to j out of m; what follows m stays where it is.
+func (e *Encoder) cut(m *member, i, j int) {
+	copy(e.dst[i:m.end], e.dst[j:m.end])
+	m.end -= j - i
+}
