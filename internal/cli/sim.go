@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/internal/sim"
+)
+
+// simCommand is `holdfast sim`.
+func simCommand() *cobra.Command {
+	var cfg sim.Config
+	var script string
+	var bench sim.Bench
+	var fast bool
+	cmd := &cobra.Command{
+		Use:   "sim",
+		Short: "Run the provider simulator: OpenAI, Anthropic and Gemini on one port, with scripted faults",
+		Long: `Run a simulated provider that answers as OpenAI, Anthropic and Gemini do, fails as it is told to, and counts
+every call and every effect. Scripts, counters and the call log are at /sim/v1/… on the same port; docs/sim.md
+describes them. Point a client's base URL at it: http://ADDRESS/v1 for OpenAI, http://ADDRESS for the others.`,
+		Example: `  # a far side whose effects survive any crash of the caller
+  holdfast sim --listen 127.0.0.1:9797 --effects effects.jsonl
+
+  # the first call of each operation has its effect and loses its reply, the second is answered
+  curl -X PUT http://127.0.0.1:9797/sim/v1/script -d '{"rules":[{"per_op":true,"steps":["reply_lost"]}]}'
+  curl http://127.0.0.1:9797/sim/v1/stats
+
+  # as fast as it can, for measurements
+  holdfast sim --listen 127.0.0.1:9797 --bench --chunks 32`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if script != "" {
+				b, err := os.ReadFile(script)
+				if err != nil {
+					return fmt.Errorf("sim: script: %w", err)
+				}
+				if err := json.Unmarshal(b, &cfg.Script); err != nil {
+					return fmt.Errorf("sim: script %s: %w", script, err)
+				}
+			}
+			if fast {
+				bench.Size, bench.Chunks = cfg.Script.Default.Size, cfg.Script.Default.Chunks
+				cfg.Bench = &bench
+			}
+			return runSim(cmd, cfg)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9797", "address; port 0 takes a free one")
+	f.StringVar(&cfg.Effects, "effects", "", "file that gets one synced JSON line per effect, before the answer")
+	f.StringVar(&cfg.Streams, "streams", "", "folder of recorded streams with an index.json, beside the built-in ones")
+	f.StringVar(&cfg.Signals, "signals", "", "signals.jsonl of recorded failures, beside the built-in ones")
+	f.StringVar(&script, "script", "", "JSON file with the script to begin with")
+	f.DurationVar(&cfg.Dedup, "dedup", 0, "answer an Idempotency-Key from its first effect for this long (0: never)")
+	f.IntVar(&cfg.Script.Default.Size, "size", 0, "bytes of text in an answer")
+	f.IntVar(&cfg.Script.Default.Chunks, "chunks", 0, "pieces of content in a stream (default 5)")
+	f.IntVar(&cfg.Script.Default.DelayMS, "delay-ms", 0, "wait before each answer")
+	f.IntVar(&cfg.Script.Default.EventMS, "event-ms", 0, "wait between two events of a stream")
+	f.BoolVar(&fast, "bench", false, "serve prepared answers only: no script, no call log, no effects, but a count")
+	f.IntVar(&bench.Writes, "bench-writes", 1, "writes per stream with --bench")
+	return cmd
+}
+
+func runSim(cmd *cobra.Command, cfg sim.Config) (err error) {
+	s := sim.New(cfg)
+	if err := s.Start(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	fmt.Fprintf(cmd.OutOrStdout(), "simulator on %s (OpenAI: %s/v1), control on %s%s, since %s\n",
+		s.URL(), s.URL(), s.URL(), sim.ControlPrefix, time.Now().UTC().Format(time.RFC3339))
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(end)
+	select {
+	case <-end:
+	case <-cmd.Context().Done():
+	}
+	return nil
+}
