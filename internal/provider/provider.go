@@ -2,74 +2,77 @@
 // error of ours must look like so that the official SDK raises it.
 package provider
 
-// Wire is the family of a wire format.
-type Wire string
+import (
+	"mime"
+	"strings"
 
-const (
-	OpenAI    Wire = "openai"
-	Anthropic Wire = "anthropic"
-	Gemini    Wire = "gemini"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
+	"github.com/holdfast-ai/holdfast/internal/sse"
 )
 
-// Format is how an answer's body is framed.
-type Format uint8
-
-const (
-	JSON      Format = iota // one document
-	SSE                     // text/event-stream
-	JSONArray               // Gemini's streamGenerateContent without alt=sse
-	Opaque                  // anything else, passed through
+// The vocabulary is wire's, which the packages of the single APIs share.
+type (
+	Wire     = wire.Family
+	Format   = wire.Format
+	Call     = wire.Call
+	Usage    = wire.Usage
+	Progress = wire.Progress
+	End      = wire.End
+	Plain    = wire.Plain
 )
 
-// Call is what a request asks for, read from method, path, header and body.
-type Call struct {
-	Wire     Wire
-	Endpoint string // chat.completions, responses, embeddings, models, messages, count_tokens, generateContent, …; "" when unknown
-	Path     string // path for the provider, without the prefix
-	Model    string
-	Stream   bool
-	Format   Format // of a successful answer
-	Read     bool   // GET, count_tokens, models: no intent
-	Known    bool   // false: pass-through path (interface.md §2)
-	Acts     string // why the request makes the provider act (semantics 2), e.g. "tools[2].type=mcp"; "" if not
-}
+// The wire formats.
+const (
+	OpenAI    = wire.OpenAI
+	Anthropic = wire.Anthropic
+	Gemini    = wire.Gemini
+)
 
-// Usage is what the provider reports, in tokens; -1 is unknown.
-type Usage struct{ Input, Output, Cached, Reasoning int64 }
+// The framings of a body.
+const (
+	JSON      = wire.JSON
+	SSE       = wire.SSE
+	JSONArray = wire.JSONArray
+	Opaque    = wire.Opaque
+)
 
-// Progress is what a stream has shown so far. Offsets are bytes of the stream, -1 until seen.
-type Progress struct {
-	Events       int    // complete events (array elements)
-	FirstVisible int    // index of the first event with visible text, -1
-	Boundary     int64  // start of the event with the first content of any kind (text, reasoning, tool call)
-	Completing   int64  // start of the event that completes the answer (semantics 28)
-	ErrorAt      int64  // start of the in-stream error event
-	Committed    int64  // end of the last complete event
-	Ended        bool   // the grammar's own end was seen
-	Terminal     string // [DONE], message_stop, response.completed, finishReason, …
-	Finish       string // last finish or stop reason
-	ErrorType    string // most specific machine-readable code of the in-stream error
-	ErrorData    []byte // the error event's data
-	Usage        Usage
-	ToolStarted  bool // an event named a tool call
-	HostedTool   bool // a provider-hosted tool began to run
-	ResponseID   string
-	ServedModel  string
-}
+// How a stream can end.
+const (
+	Complete = wire.Complete
+	Errored  = wire.Errored
+	Cut      = wire.Cut
+)
+
+// ErrTooLarge is what Stream.Feed's error wraps if one event is larger than Limits.EventBytes.
+var ErrTooLarge = sse.ErrTooLarge
 
 // Stream reads one answer's stream. Feed never changes, keeps or reorders bytes; it may be called with any
-// cut. Close is called at the end of the body and reports how it ended.
+// cut. After an error of Feed nothing more is learned from the stream, which may still be forwarded. Close is
+// called at the end of the body and reports how it ended.
 type Stream interface {
 	Feed(p []byte) error
 	Close() End
 	Progress() *Progress
 }
 
-// End is how a stream ended.
-type End string
-
-const (
-	Complete End = "complete"
-	Errored  End = "error" // the stream itself says so
-	Cut      End = "cut"
-)
+// FormatOf returns how an answer to call is framed, by its own content type: a provider that was asked for a
+// stream may answer with a document, and a proxy with a page (BR-047).
+func FormatOf(call *Call, contentType string) Format {
+	kind, _, err := mime.ParseMediaType(contentType)
+	if err != nil {
+		kind, _, _ = strings.Cut(contentType, ";")
+		kind = strings.ToLower(strings.TrimSpace(kind))
+	}
+	switch {
+	case kind == "text/event-stream":
+		return SSE
+	case kind == "application/json" || strings.HasSuffix(kind, "+json"):
+		if call.Format == JSONArray {
+			return JSONArray
+		}
+		return JSON
+	case kind == "" && call.Known:
+		return call.Format
+	}
+	return Opaque
+}

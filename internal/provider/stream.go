@@ -1,0 +1,153 @@
+package provider
+
+import (
+	"bytes"
+
+	"github.com/holdfast-ai/holdfast/internal/provider/anthropic"
+	"github.com/holdfast-ai/holdfast/internal/provider/gemini"
+	"github.com/holdfast-ai/holdfast/internal/provider/jsonarray"
+	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
+	"github.com/holdfast-ai/holdfast/internal/provider/openai"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
+	"github.com/holdfast-ai/holdfast/internal/sse"
+)
+
+// Limits bounds what a stream may make us hold; zero values are the defaults of interface.md §5.
+type Limits struct {
+	EventBytes int // of one event, 16 MiB
+}
+
+// strayMax bounds what is kept of lines that are no events.
+const strayMax = 64 << 10
+
+// NewStream returns the reader for an answer to call that is framed as format, SSE or JSONArray.
+func NewStream(call *Call, format Format, lim Limits) Stream {
+	if format == JSONArray {
+		return newArrayStream(lim, nil)
+	}
+	return newSSEStream(grammarOf(call), lim, nil)
+}
+
+func grammarOf(call *Call) wire.Grammar {
+	switch call.Endpoint {
+	case wire.Chat:
+		return &openai.Chat{}
+	case wire.Responses, wire.ResponsesGet:
+		return &openai.Responses{}
+	case wire.Messages:
+		return &anthropic.Messages{}
+	case wire.StreamGenerate, wire.Generate:
+		return &gemini.Generate{}
+	}
+	return unknown{}
+}
+
+// sseStream reads server-sent events.
+type sseStream struct {
+	wire.State
+	grammar wire.Grammar
+	parser  sse.Parser
+	event   sse.Event             // being read: kept here so that it is not allocated each time
+	take    func(sse.Event) error // bound once
+	stray   []byte                // lines that are no fields, if they may be a JSON document
+}
+
+func newSSEStream(g wire.Grammar, lim Limits, t *wire.Transcript) *sseStream {
+	s := &sseStream{grammar: g}
+	s.State = wire.State{Progress: wire.NewProgress(), Transcript: t}
+	s.parser.Max = lim.EventBytes
+	s.parser.Stray = s.keepStray
+	s.take = s.onEvent
+	return s
+}
+
+func (s *sseStream) Progress() *Progress { return &s.State.Progress }
+
+func (s *sseStream) Feed(p []byte) error { return s.parser.Feed(p, s.take) }
+
+func (s *sseStream) onEvent(ev sse.Event) error {
+	s.Events++
+	s.Committed, s.CRLF = ev.End, ev.CRLF
+	s.event = ev
+	s.grammar.Event(&s.State, &s.event)
+	return nil
+}
+
+// Close looks last at what was never dispatched: an error event without its blank line, and a bare JSON error,
+// say why the stream broke off. Nothing else in there counts, for no client has seen it.
+func (s *sseStream) Close() End {
+	_ = s.parser.Close(s.take) // an earlier error of Feed, which the caller has
+	rest, _ := s.parser.Rest()
+	if code, ok := s.grammar.Error(jsonview.Of(rest.Data)); ok || string(rest.Name) == "error" && len(rest.Data) > 0 {
+		s.Fail(&rest, code)
+	}
+	bare := wire.Event{Data: s.stray, Start: s.Committed}
+	if code, ok := s.grammar.Error(jsonview.Of(s.stray)); ok {
+		s.Fail(&bare, code)
+	}
+	if s.ErrorAt >= 0 {
+		return Errored
+	}
+	return s.grammar.End(&s.State.Progress)
+}
+
+func (s *sseStream) keepStray(line []byte) {
+	if len(s.stray) == 0 {
+		if t := bytes.TrimSpace(line); len(t) == 0 || t[0] != '{' && t[0] != '[' {
+			return
+		}
+	}
+	if len(s.stray)+len(line) < strayMax {
+		s.stray = append(append(s.stray, line...), '\n')
+	}
+}
+
+// arrayStream reads Gemini's JSON array.
+type arrayStream struct {
+	wire.State
+	grammar gemini.Generate
+	scanner jsonarray.Scanner
+	event   wire.Event
+	take    func(data []byte, start, end int64) error
+}
+
+func newArrayStream(lim Limits, t *wire.Transcript) *arrayStream {
+	s := &arrayStream{grammar: gemini.Generate{Array: true}}
+	s.State = wire.State{Progress: wire.NewProgress(), Transcript: t}
+	s.scanner.Max = lim.EventBytes
+	s.take = s.onElement
+	return s
+}
+
+func (s *arrayStream) Progress() *Progress { return &s.State.Progress }
+
+func (s *arrayStream) Feed(p []byte) error {
+	err := s.scanner.Feed(p, s.take)
+	if s.scanner.Closed() {
+		s.Committed = s.scanner.Bracket()
+		s.grammar.Bracket(&s.State)
+	}
+	return err
+}
+
+func (s *arrayStream) onElement(data []byte, start, end int64) error {
+	s.Events++
+	s.Committed = end
+	s.event = wire.Event{Data: data, Start: start, End: end}
+	s.grammar.Event(&s.State, &s.event)
+	return nil
+}
+
+func (s *arrayStream) Close() End {
+	if s.ErrorAt >= 0 {
+		return Errored
+	}
+	return s.grammar.End(&s.State.Progress)
+}
+
+// unknown is the grammar of an endpoint that is not known: each event is content, and any end may be the end.
+type unknown struct{}
+
+func (unknown) Event(s *wire.State, ev *wire.Event)     { s.Content(ev) }
+func (unknown) End(*wire.Progress) wire.End             { return wire.Complete }
+func (unknown) Error(doc jsonview.Value) (string, bool) { return openai.Error(doc) }
