@@ -1,0 +1,181 @@
+package policy
+
+import (
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+func (k *checker) tools() {
+	for i := range k.c.Tools {
+		s := &k.c.Tools[i]
+		for j := range s.Routes {
+			path := item(join("tools", s.Name)+".routes", j)
+			k.call(path, &s.Routes[j].CallPolicy, reconcileRoute)
+		}
+	}
+}
+
+func (k *checker) mcp() {
+	for i := range k.c.MCP.Servers {
+		s := &k.c.MCP.Servers[i]
+		path := join("mcp.servers", s.Name)
+		if (len(s.Command) == 0) == (s.URL == "") {
+			k.fail(path, "needs exactly one of command and url", `write command: ["npx", "-y", "orders-mcp"], or url: https://…`)
+		}
+		for j := range s.Tools {
+			t := &s.Tools[j]
+			at := join(path+".tools", t.Name)
+			k.call(at, &t.CallPolicy, reconcileMCP)
+			k.readTool(at+".reconcile.tool", t, s)
+		}
+	}
+}
+
+func (k *checker) call(path string, p *CallPolicy, place reconcilePlace) {
+	k.template(path+".key", p.Key)
+	if p.Key != "" && p.Derive == DeriveOff {
+		k.warn(path+".key", "is never used, because derive is off", "write derive: always, or remove key")
+	}
+	if p.Effect == External && p.OnUnknown == RetryUnknown {
+		k.warn(path+".on_unknown", "retry may repeat an effect that happened", "write hold, with a reconcile block")
+	}
+	if p.Effect == External && p.Durability == Relaxed {
+		k.warn(path+".durability", "relaxed may lose the record of an effect in a power cut", "write strict")
+	}
+	k.reconcile(path+".reconcile", p.Reconcile, place)
+}
+
+// reconcilePlace is where a reconciler stands, which decides what it can reach.
+type reconcilePlace uint8
+
+const (
+	reconcileWorkflow reconcilePlace = iota
+	reconcileRoute
+	reconcileMCP
+)
+
+// reconcile holds semantics 8: one source of evidence, and it only reads.
+func (k *checker) reconcile(path string, r *Reconcile, place reconcilePlace) {
+	if r == nil {
+		return
+	}
+	var kinds []string
+	for _, has := range []struct {
+		name string
+		set  bool
+	}{{"get", r.Get != ""}, {"openai_response", r.OpenAIResponse}, {"tool", r.Tool != ""}, {"sql", r.SQL != ""}} {
+		if has.set {
+			kinds = append(kinds, has.name)
+		}
+	}
+	if len(kinds) != 1 {
+		k.fail(path, fmt.Sprintf("names %d sources of evidence", len(kinds)), "write exactly one of get, openai_response, tool, sql")
+		return
+	}
+	if r.Happened.IsZero() && !r.OpenAIResponse && !k.c.Written(path+".happened") {
+		k.fail(path, "does not say what shows that the effect happened", `write happened: "len(body.items) > 0" over status, body, result`)
+	}
+	k.evidence(path, r, place)
+}
+
+func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {
+	switch {
+	case r.Get != "":
+		k.readGet(path+".get", r.Get, place)
+	case r.SQL != "":
+		if why := writesSQL(r.SQL); why != "" {
+			k.fail(path+".sql", "is not read-only: "+why, "write one SELECT")
+		}
+		if r.DSN.IsZero() && !k.c.Written(path+".dsn") {
+			k.fail(path+".sql", "does not say which database", "write dsn: postgres://reader@host/db")
+		}
+		k.password(path+".dsn", r.DSN)
+	case r.Tool != "" && place != reconcileMCP:
+		k.fail(path+".tool", "there is no MCP server here whose tool could be called", "write get or sql")
+	case r.OpenAIResponse && place != reconcileWorkflow:
+		k.fail(path+".openai_response", "only a workflow's calls are OpenAI responses", "write get, tool or sql")
+	}
+	if len(r.Arguments) > 0 && r.Tool == "" {
+		k.warn(path+".arguments", "are used by tool only", "remove them")
+	}
+	for _, a := range r.Arguments {
+		if _, what := templateFields(a.Value); what != "" {
+			k.fail(join(path+".arguments", a.Name), what, `write field names in braces, e.g. "{customer_id}"`)
+		}
+	}
+}
+
+func (k *checker) readGet(path, get string, place reconcilePlace) {
+	method, rest, has := strings.Cut(get, " ")
+	switch {
+	case has && method != "GET" && method != "HEAD":
+		k.fail(path, "is not read-only: "+quote(method), "write the path alone; it is read with GET")
+		return
+	case has:
+		get = rest
+	}
+	if u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(get)); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		return
+	}
+	switch {
+	case !strings.HasPrefix(get, "/"):
+		k.fail(path, quote(get)+" is not a path", "begin it with a slash, e.g. /charges?ref={key}")
+	case place == reconcileMCP:
+		k.fail(path, "an MCP server has no paths", "write tool, or a whole https:// address")
+	}
+	if _, what := templateFields(get); what != "" {
+		k.fail(path, what, "write {key} or body fields in braces")
+	}
+}
+
+// writeVerb recognises tools whose name says that they change something.
+var writeVerb = regexp.MustCompile(`(?i)^(create|add|insert|update|upsert|delete|remove|send|post|put|patch|write|set|move|edit|cancel|charge|pay|refund|transfer|book|order|submit|publish|execute|run)([_.-]|[A-Z]|$)`)
+
+// readTool refuses a reconciling tool that is not read-only. Policy is believed first, then the name; what neither
+// says is left to the server's readOnlyHint.
+func (k *checker) readTool(path string, t *MCPTool, s *MCPServer) {
+	if t.Reconcile == nil || t.Reconcile.Tool == "" {
+		return
+	}
+	name := t.Reconcile.Tool
+	at := slices.IndexFunc(s.Tools, func(o MCPTool) bool { return o.Name == name })
+	switch {
+	case name == t.Name:
+		k.fail(path, "is the tool itself: asking would act again", "name a tool that only reads")
+	case at >= 0 && s.Tools[at].Effect != Read:
+		k.fail(path, quote(name)+" is not read-only: its effect is "+string(s.Tools[at].Effect), "name a tool that only reads, or write effect: read for it if it does")
+	case at < 0 && writeVerb.MatchString(name):
+		k.fail(path, quote(name)+" is not read-only by its name", "name a tool that only reads, or add it to tools with effect: read if it does")
+	}
+}
+
+var (
+	sqlNoise = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/`)
+	sqlStart = regexp.MustCompile(`(?i)^(select|with|values|table)\b`)
+	sqlWrite = regexp.MustCompile(`(?i)\b(insert|update|delete|merge|truncate|drop|create|alter|grant|revoke|copy|call|do|set|lock|into|vacuum|execute|prepare|listen|notify|refresh|replace|attach|pragma|nextval|setval|dblink\w*|lo_\w+|pg_(?:notify|advisory\w*|terminate\w*|cancel\w*|reload\w*|write\w*|sleep\w*)|set_config)\b`)
+)
+
+// writesSQL says why a statement may write, empty if it only reads. Text and comments are not looked at.
+func writesSQL(sql string) string {
+	bare := strings.TrimSpace(sqlNoise.ReplaceAllStringFunc(sql, func(m string) string {
+		if m[0] == '"' {
+			return `"x"`
+		}
+		return " "
+	}))
+	bare = strings.TrimSpace(strings.TrimSuffix(bare, ";"))
+	switch word := sqlWrite.FindString(bare); {
+	case strings.Contains(bare, ";"):
+		return "it holds more than one statement"
+	case strings.ContainsAny(bare, "'") || strings.Contains(bare, "$$") || strings.Contains(bare, "/*"):
+		return "its quotes or comments do not close"
+	case !sqlStart.MatchString(bare):
+		return "it does not begin with SELECT"
+	case word != "":
+		return "it says " + strings.ToUpper(word)
+	}
+	return ""
+}

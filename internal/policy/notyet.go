@@ -1,0 +1,106 @@
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// NotYet lists what this version accepts and checks without acting on it: path, with * for any name or index, to a
+// sentence. An entry goes when the mechanism comes.
+func NotYet() map[string]string {
+	const w = "workflows.*."
+	return map[string]string{
+		"shared_state":              "each process keeps breakers, cool-downs and spend for itself",
+		"models":                    "costs and capabilities of models decide nothing",
+		"embedders":                 "there is no semantic cache",
+		"tools":                     "/tools/ answers not_found",
+		"mcp":                       "/mcp/ answers not_found",
+		"sync":                      "/holdfast/v1/sync answers not_found",
+		"alerts":                    "nobody is alerted",
+		"telemetry":                 "nothing is exported over OTLP; /metrics is there",
+		"drills":                    "there is no drill",
+		"providers.*.mode":          "only the workflow's mode counts",
+		w + "retry":                 "each call is attempted once",
+		w + "breaker":               "no route is ever left alone",
+		w + "bulkhead":              "only limits.workers bounds calls",
+		w + "tiers.*.prompt":        "the request is sent as it came",
+		w + "tiers.*.timeouts":      "the workflow's timeouts count",
+		w + "tiers.*.bulkhead":      "only limits.workers bounds calls",
+		w + "tiers.*.cost_class":    "there is no fallback to compare for",
+		w + "tiers.*.quality_class": "there is no fallback to compare for",
+		w + "tiers.*.data_boundary": "there is no fallback to compare for",
+		w + "tiers.*.notice":        "there is no degraded answer",
+		w + "tiers.1":               "only a single tier is used; with several, the provider is the one that the path names",
+		w + "cache":                 "no answer comes from a cache or a default",
+		w + "classify":              "decisions are logged with the fields that exist",
+		w + "lanes":                 "a call starts at once or is shed",
+		w + "backpressure":          "nothing is queued",
+		w + "fallback":              "no other tier answers",
+		w + "fail_closed_when":      "every failure is shown to the client",
+		w + "finish_limit":          "an attempt without clients runs to its timeouts",
+		w + "finish_quota":          "an attempt without clients keeps its place",
+		w + "adopt_grace":           "derive: retries adopts nothing",
+		w + "delivery_grace":        "derive: retries adopts nothing",
+		w + "error_hold":            "an error releases its key",
+		w + "reconcile":             "an unknown outcome waits for holdfast intents resolve",
+		w + "approval":              "nobody is asked",
+		w + "spend":                 "cost is not bounded",
+		w + "callbacks":             "there are no jobs to call back for",
+		w + "topic":                 "there are no alerts to show it in",
+	}
+}
+
+// notYet reports each written block of NotYet once, at its outermost place.
+func (c *Config) notYet() []Fault {
+	table := NotYet()
+	found := map[string]string{}
+	for path := range c.source.pos {
+		segs := segments(path)
+		for pattern, sentence := range table {
+			if fits(segments(pattern), segs) {
+				found[path] = sentence
+			}
+		}
+	}
+	var out []Fault
+	for _, path := range slices.SortedFunc(maps.Keys(found), cmp.Compare[string]) {
+		pos := c.source.pos[path]
+		if strings.HasPrefix(pos.File, "--") {
+			continue
+		}
+		out = append(out, Fault{Pos: pos, Path: path, Severity: Warning, What: "accepted, not yet acted on by this version: " + found[path]})
+	}
+	return out
+}
+
+func fits(pattern, path []string) bool {
+	return slices.EqualFunc(pattern, path, func(p, s string) bool { return p == "*" || p == s })
+}
+
+// segments splits a path of join and item into its names and indices.
+func segments(path string) []string {
+	var out []string
+	for path != "" {
+		switch {
+		case strings.HasPrefix(path, `["`):
+			end := strings.Index(path, `"]`)
+			if end < 0 {
+				return append(out, path)
+			}
+			out, path = append(out, path[2:end]), path[end+2:]
+		case path[0] == '[':
+			end := max(strings.IndexByte(path, ']'), 1)
+			out, path = append(out, path[1:end]), path[min(end+1, len(path)):]
+		default:
+			path = strings.TrimPrefix(path, ".")
+			end := strings.IndexAny(path, ".[")
+			if end < 0 {
+				return append(out, path)
+			}
+			out, path = append(out, path[:end]), path[end:]
+		}
+	}
+	return out
+}
