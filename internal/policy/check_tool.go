@@ -155,7 +155,7 @@ func (k *checker) readTool(path string, t *MCPTool, s *MCPServer) {
 var (
 	sqlNoise = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/`)
 	sqlStart = regexp.MustCompile(`(?i)^(select|with|values|table)\b`)
-	sqlWrite = regexp.MustCompile(`(?i)\b(insert|update|delete|merge|truncate|drop|create|alter|grant|revoke|copy|call|do|set|lock|into|vacuum|execute|prepare|listen|notify|refresh|replace|attach|pragma|nextval|setval|dblink\w*|lo_\w+|pg_(?:notify|advisory\w*|terminate\w*|cancel\w*|reload\w*|write\w*|sleep\w*)|set_config)\b`)
+	sqlWrite = regexp.MustCompile(`(?i)\b(insert|update|delete|merge|into|nextval|setval|set_config|dblink\w*|lo_\w+|pg_(?:notify|advisory\w*|terminate\w*|cancel\w*|reload\w*|write\w*|sleep\w*))\b`)
 )
 
 // writesSQL says why a statement may write, empty if it only reads. Text and comments are not looked at.

@@ -132,14 +132,12 @@ func (d *decoder) scalar(n *node, v reflect.Value, f *field, path string) {
 	}
 	text, plain := n.text, n.plain
 	if strings.Contains(text, "${") {
+		d.source.raw[path] = text
 		expanded, ok := d.expand(n, path)
 		if !ok {
 			return
 		}
-		if expanded != text {
-			d.source.raw[path] = text
-			text, plain = expanded, true
-		}
+		text, plain = expanded, true
 	}
 	if what, remedy := setScalar(v, f, text, plain); what != "" {
 		d.fault(n, path, what, remedy)

@@ -84,7 +84,7 @@ func (l *loader) load(path string, data []byte) (*Config, []Fault) {
 		d.structure(root, reflect.ValueOf(c).Elem(), "")
 		l.policies(d, c, filepath.Dir(path))
 	}
-	if len(faults) == 0 || root != nil {
+	if root != nil {
 		c.finish(l.env)
 		d.faults = append(d.faults, c.check()...)
 	}
@@ -196,10 +196,10 @@ func (c *Config) finish(env func(string) (string, bool)) {
 		c.index[c.Workflows[i].Name] = i
 	}
 	for i := range c.Tools {
-		c.Tools[i].resolve(c)
+		c.Tools[i].resolve()
 	}
 	for i := range c.MCP.Servers {
-		c.MCP.Servers[i].resolve(c)
+		c.MCP.Servers[i].resolve()
 	}
 	c.stamp()
 }

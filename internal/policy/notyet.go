@@ -67,7 +67,7 @@ func (c *Config) notYet() []Fault {
 	var out []Fault
 	for _, path := range slices.SortedFunc(maps.Keys(found), cmp.Compare[string]) {
 		pos := c.source.pos[path]
-		if strings.HasPrefix(pos.File, "--") {
+		if _, outer := found[parent(path)]; outer {
 			continue
 		}
 		out = append(out, Fault{Pos: pos, Path: path, Severity: Warning, What: "accepted, not yet acted on by this version: " + found[path]})

@@ -213,10 +213,14 @@ func text(s string) string {
 	return strings.NewReplacer(`\u003c`, "<", `\u003e`, ">", `\u0026`, "&").Replace(string(b))
 }
 
-// Span writes a duration as the configuration does: 300ms, 25s, 5m, 24h, 1h30m.
+// Span writes a duration as the configuration does: 300ms, 25s, 5m, 24h, 1h30m, 30d.
 func Span(d time.Duration) string {
-	if d == 0 {
+	const day = 24 * time.Hour
+	switch {
+	case d == 0:
 		return "0s"
+	case d >= 2*day && d%day == 0:
+		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

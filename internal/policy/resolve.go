@@ -106,13 +106,13 @@ func (r *Reconcile) resolve(attempt time.Duration) {
 	}
 }
 
-func (s *ToolServer) resolve(*Config) {
+func (s *ToolServer) resolve() {
 	for i := range s.Routes {
 		s.Routes[i].resolve(s.Mode)
 	}
 }
 
-func (s *MCPServer) resolve(*Config) {
+func (s *MCPServer) resolve() {
 	for i := range s.Tools {
 		s.Tools[i].resolve(s.Mode)
 	}
@@ -141,7 +141,7 @@ func (p *CallPolicy) resolve(server Mode) {
 		}
 	}
 	if p.TTL == 0 {
-		p.TTL = p.Window
+		p.TTL = max(externalTTL, p.Window)
 	}
 	p.Reconcile.resolve(p.Timeout)
 }

@@ -4,47 +4,44 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
 )
 
 const maxTemplate = 1024
 
-// checkTemplate checks a key template: text with {field} or {a.b.c} in it. {{ and }} stand for braces.
+// checkTemplate checks a key template by the rules of the package that uses it.
 func checkTemplate(text string) (what, remedy string) {
-	fields, what := templateFields(text)
-	switch {
-	case what != "":
-		return what, `write field names in braces, e.g. "{customer_id}:{item_id}"`
-	case len(fields) == 0:
-		return quote(text) + " names no field", `write at least one in braces, e.g. "{order_id}"`
+	if len(text) > maxTemplate {
+		return fmt.Sprintf("is a template of %d bytes", len(text)), fmt.Sprintf("write at most %d", maxTemplate)
 	}
-	return "", ""
+	_, err := idempotency.ParseTemplate(text)
+	if err == nil {
+		return "", ""
+	}
+	what, remedy, _ = strings.Cut(err.Error(), "; ")
+	if remedy == "" {
+		remedy = `write field names in braces, e.g. "{customer_id}:{item_id}"`
+	}
+	return "is no key " + what, remedy
 }
 
-// templateFields lists the fields of a key template in order, or says what is wrong with it.
+// templateFields lists the fields of text with {field} in it, or says what is wrong. Unlike a key it may have none.
 func templateFields(text string) (fields []string, what string) {
-	if len(text) > maxTemplate {
-		return nil, fmt.Sprintf("is a template of %d bytes; at most %d", len(text), maxTemplate)
+	if !strings.ContainsAny(text, "{}") {
+		return nil, ""
 	}
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
-		case (c == '{' || c == '}') && i+1 < len(text) && text[i+1] == c:
-			i++
-		case c == '}':
-			return nil, quote(text) + " has a } without {"
-		case c == '{':
-			end := strings.IndexAny(text[i+1:], "{}")
-			if end < 0 || text[i+1+end] != '}' {
-				return nil, quote(text) + " has a { that is not closed"
-			}
-			name := text[i+1 : i+1+end]
-			if !fieldForm.MatchString(name) {
-				return nil, quote(text) + " has the field " + quote(name)
-			}
-			fields = append(fields, name)
-			i += end + 1
+	if what, _ = checkTemplate(text); what != "" {
+		if strings.Contains(what, "names no field") {
+			return nil, ""
 		}
+		return nil, strings.Replace(what, "is no key template", "is no template", 1)
 	}
-	return fields, ""
+	t, err := idempotency.ParseTemplate(text)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return t.Fields(), ""
 }
 
 // checkPattern checks a cache template: text with {value} in it.

@@ -25,7 +25,7 @@ type CallPolicy struct {
 	Derive    Derive        `yaml:"derive" default:"always" enum:"retries|always|off" doc:"What a derived key is taken for."`
 	Key       string        `yaml:"key" is:"template" doc:"Key from business arguments, e.g. {customer}:{amount}:{cart}."`
 	Window    time.Duration `yaml:"window" is:"positive" doc:"24h with a key template, else the session, at most 10m (semantics 41)."`
-	TTL       time.Duration `yaml:"ttl" is:"positive" doc:"From settlement; 24h with a key template, else 10m."`
+	TTL       time.Duration `yaml:"ttl" is:"positive" doc:"From settlement, for keys that callers give: 24h."`
 	Timeout   time.Duration `yaml:"timeout" default:"60s" is:"positive" doc:"One attempt."`
 
 	Durability Durability `yaml:"durability" enum:"relaxed|strict" doc:"strict, unless effect is generation."`

@@ -15,7 +15,7 @@ import (
 var (
 	nameForm   = regexp.MustCompile(`^[a-z0-9_-]{1,64}$`)
 	headerForm = regexp.MustCompile(`^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$`)
-	fieldForm  = regexp.MustCompile(`^[^.\s]+(\.[^.\s]+)*$`)
+	fieldForm  = regexp.MustCompile(`^[!#-\-/-Z^-z|~]+(\.[!#-\-/-Z^-z|~]+)*$`)
 	routeForm  = regexp.MustCompile(`^(\*|[A-Z]{1,16}) /\S*$`)
 	statusForm = regexp.MustCompile(`^[1-5][0-9][0-9]$`)
 )
