@@ -1,10 +1,12 @@
 //go:build !mutant
 
-// Package mutant lets one special build break the program on purpose, so that tests prove they would notice.
 package mutant
 
-// On is false in every ordinary build; the compiler removes what depends on it.
+// Built says whether this build can be broken on purpose.
+const Built = false
+
+// On reports whether the named fault is on; without the build tag none ever is.
 func On(string) bool { return false }
 
-// Point does nothing in an ordinary build.
+// Point does nothing in a normal build.
 func Point(string) {}

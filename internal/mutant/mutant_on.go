@@ -1,6 +1,5 @@
 //go:build mutant
 
-// Package mutant lets one special build break the program on purpose, so that tests prove they would notice.
 package mutant
 
 import (
@@ -11,17 +10,19 @@ import (
 	"syscall"
 )
 
+// Built says whether this build can be broken on purpose.
+const Built = true
+
 var (
-	chosen = os.Getenv("HOLDFAST_MUTANT")
-	// HOLDFAST_CRASH=point:n kills this process, as kill -9 would, when point is reached for the n-th time.
 	crashPoint, crashAt = parseCrash(os.Getenv("HOLDFAST_CRASH"))
 	reached             atomic.Int64
 )
 
-// On says whether the named defect is switched on (HOLDFAST_MUTANT).
-func On(name string) bool { return chosen == name }
+// On reports whether the named fault is on.
+func On(name string) bool { return os.Getenv(Env) == name }
 
-// Point is a named place of the program at which a crash can be asked for (HOLDFAST_CRASH).
+// Point is a named place at which HOLDFAST_CRASH=name:n asks for a crash, as by kill -9, when it is reached for
+// the n-th time.
 func Point(name string) {
 	if name == crashPoint && reached.Add(1) == crashAt {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
