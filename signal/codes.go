@@ -128,6 +128,8 @@ var codes = map[string]codeRule{
 	"overloaded":             cause(Overloaded, "", 529),
 	"serverisoverloaded":     cause(Overloaded, "", 503),
 	"modelcapacityexhausted": cause(Overloaded, "", 503),
+	"capacityexceeded":       cause(Overloaded, "", 503),
+	"budgetexceeded":         cause(QuotaExhausted, Spend, 429),
 	"modelnotready":          cause(Overloaded, "", 429),
 	"modeloverloaded":        cause(Overloaded, "", 503),
 	"engineoverloaded":       cause(Overloaded, "", 503),

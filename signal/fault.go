@@ -91,48 +91,76 @@ func (f *fault) readValue(v any, flat bool, depth int) {
 
 func (f *fault) readObject(o map[string]any, flat bool, depth int) {
 	f.readWaits(o)
-	switch e := o["error"].(type) {
-	case map[string]any:
-		if len(e) == 0 && f.inBand {
-			break
-		}
+	switch {
+	case f.readErrorMember(o, depth), f.readListed(o, flat, depth):
 		f.present = true
-		f.readError(e, depth)
-		f.readFlatNumber(o)
-		return
-	case string:
-		if e != "" {
-			f.present = true
-			f.say(e)
-			f.readEmbedded(e, depth)
-			f.readError(without(o, "error"), depth)
-			return
-		}
-	}
-	if errs, ok := o["errors"].([]any); ok && len(errs) > 0 { // Cloudflare's API, GraphQL-like gateways
-		f.present = true
-		if e, ok := errs[0].(map[string]any); ok {
-			f.readError(e, depth)
-		}
-		return
-	}
-	if d, ok := o["detail"]; ok && (flat || len(o) == 1) {
-		f.present = true
-		f.readDetail(d, depth)
-		f.say(str(o["title"])) // RFC 9457
-		f.readError(without(o, "detail"), depth)
-		return
-	}
-	if b, ok := o["base_resp"].(map[string]any); ok && firstInt(b, "status_code") != 0 { // MiniMax, always under a 200
-		f.present = true
-		f.num = firstInt(b, "status_code")
-		f.say(str(b["status_msg"]))
-		return
-	}
-	if flat || isErrorObject(o) {
+	case flat || isErrorObject(o):
 		f.present = true
 		f.readError(o, depth)
 	}
+}
+
+// readErrorMember reads "error": an object, a text, or just true.
+func (f *fault) readErrorMember(o map[string]any, depth int) bool {
+	switch e := o["error"].(type) {
+	case map[string]any:
+		if len(e) == 0 && f.inBand {
+			return false
+		}
+		f.readError(e, depth)
+		if f.num == 0 {
+			f.num = statusMember(o)
+		}
+		return true
+	case string:
+		if e == "" {
+			return false
+		}
+		if str(o["error_description"]) != "" { // RFC 6749 5.2: the text is a code
+			set(&f.code, e)
+		}
+		f.say(e)
+		f.more = append(f.more, e)
+		f.readEmbedded(e, depth)
+		f.readError(without(o, "error"), depth)
+		return true
+	case bool:
+		if e {
+			f.readError(without(o, "error"), depth)
+		}
+		return e
+	}
+	return false
+}
+
+// readListed reads the forms of frameworks and gateways.
+func (f *fault) readListed(o map[string]any, flat bool, depth int) bool {
+	if errs, ok := o["errors"].([]any); ok && len(errs) > 0 { // Cloudflare's API, GraphQL-like gateways
+		if e, ok := errs[0].(map[string]any); ok {
+			f.readError(e, depth)
+		}
+		f.say(str(errs[0]))
+		return true
+	}
+	if d, ok := o["detail"]; ok && (flat || len(o) == 1) { // FastAPI, RFC 9457
+		f.readDetail(d, depth)
+		f.say(str(o["title"]))
+		f.readError(without(o, "detail"), depth)
+		return true
+	}
+	if b, ok := o["base_resp"].(map[string]any); ok && firstInt(b, "status_code") != 0 { // MiniMax, always under a 200
+		f.num = firstInt(b, "status_code")
+		f.say(str(b["status_msg"]))
+		return true
+	}
+	if a, ok := o["fault"].(map[string]any); ok { // Apigee
+		f.say(str(a["faultstring"]))
+		if d, ok := a["detail"].(map[string]any); ok {
+			set(&f.code, str(d["errorcode"]))
+		}
+		return true
+	}
+	return false
 }
 
 // isErrorObject: forms without an error member that may come under a 200 (Responses' flat event, vLLM, Mistral).
@@ -177,7 +205,7 @@ func (f *fault) readError(o map[string]any, depth int) {
 	set(&f.typ, errorType(o))
 	set(&f.status, str(o["status"]))
 	if f.num == 0 {
-		f.num = firstInt(o, "status", "statusCode", "status_code", "http_status", "raw_status_code", "http_code")
+		f.num = statusMember(o)
 	}
 	f.readWaits(o)
 	for _, k := range []string{"message", "Message", "msg", "error_message", "error_description"} {
@@ -213,7 +241,9 @@ func errorType(o map[string]any) string {
 func (f *fault) readCode(c any) {
 	switch c := c.(type) {
 	case string:
-		set(&f.code, c)
+		if c != "null" && c != "None" { // a gateway's nil
+			set(&f.code, c)
+		}
 	case json.Number:
 		if n, err := strconv.Atoi(c.String()); err == nil && f.num == 0 {
 			f.num = n
@@ -221,10 +251,8 @@ func (f *fault) readCode(c any) {
 	}
 }
 
-func (f *fault) readFlatNumber(o map[string]any) {
-	if f.num == 0 {
-		f.num = firstInt(o, "status", "statusCode", "status_code")
-	}
+func statusMember(o map[string]any) int {
+	return firstInt(o, "status", "statusCode", "status_code", "http_status", "raw_status_code", "http_code")
 }
 
 // readDetails reads google.rpc details (list) and Anthropic's details (object).

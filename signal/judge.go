@@ -23,7 +23,16 @@ func judge(status int, f *fault) verdict {
 	if !ok {
 		v = byStatus(effective)
 	}
+	if effective == 408 && ranOut(f, msg) {
+		v.flags |= processed
+	}
 	return withLimit(v, f, msg)
+}
+
+// ranOut: a 408 in an API's own words means that the model ran out of time; a proxy's page, or one that says so,
+// that the request did not arrive.
+func ranOut(f *fault, msg string) bool {
+	return msg != "" && f.page == "" && !containsAny(msg, []string{"complete request", "waiting for the request", "request body", "reading the request"})
 }
 
 // refines: words may be more exact than a code that names the class only in general.
@@ -134,7 +143,7 @@ var statuses = map[int]verdict{
 	403: {Permission, "", 0},
 	404: {NotFound, "", 0},
 	407: {Auth, "", 0},
-	408: {Timeout, "", 0}, // RFC 9110 15.5.9: the request did not arrive in full (an API's own words: see phrases)
+	408: {Timeout, "", 0}, // RFC 9110 15.5.9: the request did not arrive in full (but see ranOut)
 	409: {ServerError, "", 0},
 	410: {NotFound, "", 0},
 	413: {TooLarge, "", 0},
@@ -154,8 +163,8 @@ var statuses = map[int]verdict{
 	522: {Connection, "", 0}, // no TCP handshake
 	523: {Connection, "", 0}, // no route to the origin
 	524: {Timeout, "", processed},
-	525: {Connection, "", 0},      // TLS with the origin failed
-	526: {Connection, "", review}, // its certificate is invalid
+	525: {Connection, "", 0}, // TLS with the origin failed
+	526: {Connection, "", 0}, // its certificate is invalid
 	529: {Overloaded, "", 0},
 	530: {Connection, "", 0}, // the origin's name did not resolve
 	598: {Timeout, "", processed},

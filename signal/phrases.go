@@ -16,11 +16,8 @@ var phrases = []phrase{
 	// Envoy says whether the upstream was reached (its response flags UF, UH against UC).
 	{verdict{Connection, "", 0}, []int{5}, []string{"upstream connect error"}, []string{"connection failure", "connection timeout", "connection refused"}},
 	{verdict{Connection, "", 0}, []int{5}, []string{"no healthy upstream"}, nil},
+	{verdict{Overloaded, "", 0}, []int{5}, []string{"upstream connect error"}, []string{"overflow"}}, // its own circuit breaker
 	{verdict{Unknown, "", processed}, []int{5}, []string{"upstream connect error"}, nil},
-
-	// A 408 in an API's own words: the model ran out of time, unlike the proxy's that waited for the request.
-	{verdict{Timeout, "", 0}, []int{408}, []string{"complete request", "waiting for the request", "request body", "reading the request"}, nil},
-	{verdict{Timeout, "", processed}, []int{408}, []string{"request timed out", "timed out", "too long to process", "processing time"}, nil},
 
 	// A request over the whole limit never succeeds, whatever the status.
 	{verdict{TooLarge, "", 0}, []int{400, 413, 429}, []string{"request too large", "request is too large", "payload size exceeds", "maximum allowed number of bytes", "entity too large"}, nil},
@@ -28,7 +25,8 @@ var phrases = []phrase{
 	{verdict{ContextLength, "", 0}, []int{400, 413, 422, 500}, []string{
 		"maximum context length", "context window", "prompt is too long", "context length", "context size", "context limit",
 		"input is too long", "exceeds the maximum number of tokens", "exceeds the maximum allowed number of tokens", "maximum prompt length", "too many input tokens",
-		"max_tokens must be at least 1, got -", // vLLM: what the prompt left over is negative
+		"max_tokens must be at least 1, got -",                                        // vLLM: what the prompt left over is negative
+		"inputs tokens + max_new_tokens must be", "tokens + `max_new_tokens` must be", // TGI
 	}, nil},
 
 	{verdict{ContentFilter, "", processed}, []int{400}, []string{"output blocked by content filtering"}, nil},
@@ -50,11 +48,12 @@ var phrases = []phrase{
 		"credit balance", "insufficient credit", "insufficient balance", "insufficient_quota", "insufficient funds", "spend limit", "spending limit", "spending cap",
 		"hard limit has been reached", "extra usage is required", "out of credits", "all available credits", "no prepaid credits", "included credits",
 		"api usage limits", "key limit exceeded", "monthly limit", "monthly usage limit", "per month", "calls / month", "payment required", "credit limit exceeded",
-		"enable billing", "billing account", "billing to be enabled", "purchase credits", "account is suspended", "余额不足",
+		"enable billing", "have any credits", "budget has been exceeded", "billing account", "billing to be enabled", "purchase credits", "account is suspended", "余额不足",
 	}, nil},
 	{verdict{RateLimited, "", background}, []int{429}, []string{"hourly usage limit", "hourly limit", "5-hour limit", "five-hour limit"}, nil},
 	{verdict{QuotaExhausted, Spend, 0}, []int{403, 429}, []string{"usage limit reached", "usage limit has been reached", "your usage limit", "weekly limit", "out of call volume quota", "out of bandwidth quota"}, nil},
 
+	{verdict{Permission, "", 0}, []int{400}, []string{"organization has been disabled", "account has been disabled"}, nil},
 	{verdict{Auth, "", 0}, []int{400, 403}, []string{
 		"api key not valid", "api key expired", "invalid api key", "incorrect api key", "unregistered callers", "api key was reported as leaked",
 		"security token included in the request is", "signature we calculated does not match",
@@ -109,7 +108,12 @@ var limitWords = []struct {
 
 // withLimit adds the dimension that was hit: from Google's quota ids, the type, the exhausted header, the words.
 func withLimit(v verdict, f *fault, msg string) verdict {
-	if v.class != RateLimited && v.class != QuotaExhausted {
+	switch v.class {
+	case TooLarge: // larger than a limit, where the type names it
+		v.limit = typedLimit(f)
+		return v
+	case RateLimited, QuotaExhausted:
+	default:
 		return v
 	}
 	if l := quotaLimit(f.quotaIDs); l != "" {
@@ -128,12 +132,20 @@ func withLimit(v verdict, f *fault, msg string) verdict {
 	return v
 }
 
-func spokenLimit(f *fault, msg string) Limit {
-	switch normal(f.typ) {
+// typedLimit: OpenAI's error type names the limit.
+func typedLimit(f *fault) Limit {
+	switch f.typ {
 	case "tokens":
 		return Tokens
 	case "requests":
 		return Requests
+	}
+	return ""
+}
+
+func spokenLimit(f *fault, msg string) Limit {
+	if l := typedLimit(f); l != "" {
+		return l
 	}
 	if f.textCut {
 		return ""
@@ -141,9 +153,7 @@ func spokenLimit(f *fault, msg string) Limit {
 	if f.exhausted != "" {
 		return f.exhausted
 	}
-	if strings.Trim(msg, " .!") == "too many requests" { // the name of the status says nothing
-		return ""
-	}
+	msg = withoutStatusName(msg)
 	for _, w := range limitWords {
 		if containsAny(msg, w.any) {
 			return w.limit
@@ -153,6 +163,20 @@ func spokenLimit(f *fault, msg string) Limit {
 		return Requests
 	}
 	return ""
+}
+
+// withoutStatusName drops lines that only name the status: they say nothing about the limit.
+func withoutStatusName(msg string) string {
+	if !strings.Contains(msg, "too many requests") {
+		return msg
+	}
+	var kept []string
+	for line := range strings.Lines(msg) {
+		if strings.TrimPrefix(strings.Trim(line, " .!\n"), "429 ") != "too many requests" {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "")
 }
 
 // quotaLimit reads the tightest of Google's quota ids: "GenerateRequestsPerDayPerProjectPerModel-FreeTier".
