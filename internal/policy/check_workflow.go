@@ -78,13 +78,14 @@ func (k *checker) external(path string, w *Workflow) {
 		return
 	}
 	const why = "an external workflow must really act, or say that it did not"
-	switch cache := path + ".cache"; {
-	case w.Cache.Default != "":
-		k.fail(cache+".default", why, "remove it: a fixed text would look like success")
-	case w.Cache.Semantic != nil:
-		k.fail(cache+".semantic", why, "remove it: an earlier answer would look like this one's")
-	case len(w.Cache.Template) > 0:
-		k.fail(cache+".template", why, "remove it: an earlier answer would look like this one's")
+	if w.Cache.Default != "" {
+		k.fail(path+".cache.default", why, "remove it: a fixed text would look like success")
+	}
+	if w.Cache.Semantic != nil {
+		k.fail(path+".cache.semantic", why, "remove it: an earlier answer would look like this one's")
+	}
+	if len(w.Cache.Template) > 0 {
+		k.fail(path+".cache.template", why, "remove it: an earlier answer would look like this one's")
 	}
 	if w.Idempotency.OnStoreError == Allow {
 		k.fail(path+".idempotency.on_store_error", "allow would act without a record while the store is down", "write local or deny")

@@ -26,6 +26,19 @@ func (d *decoder) report(f Fault) {
 	}
 }
 
+// addNew adds the faults of the cross checks, but for paths that are wrong already: what they found there follows from it.
+func (d *decoder) addNew(faults []Fault) {
+	wrong := map[string]bool{}
+	for _, f := range d.faults {
+		wrong[f.Path] = wrong[f.Path] || f.Severity == Error
+	}
+	for _, f := range faults {
+		if !wrong[f.Path] || f.Path == "" {
+			d.report(f)
+		}
+	}
+}
+
 // structure sets the fields of a struct. Keys in skip belong to the caller.
 func (d *decoder) structure(n *node, v reflect.Value, path string, skip ...string) {
 	if n.kind != mapping {
@@ -39,7 +52,10 @@ func (d *decoder) structure(n *node, v reflect.Value, path string, skip ...strin
 		}
 		at := slices.IndexFunc(fields, func(f field) bool { return f.name == k.name })
 		if at < 0 {
-			d.unknown(k, path, v.Type(), fields)
+			// x-… at the top is a place for anchors.
+			if path != "" || !strings.HasPrefix(k.name, "x-") {
+				d.unknown(k, path, v.Type(), fields)
+			}
 			continue
 		}
 		f := &fields[at]
@@ -74,10 +90,12 @@ func (d *decoder) unknown(k key, path string, t reflect.Type, fields []field) {
 	for _, f := range fields {
 		names = append(names, f.name)
 	}
-	remedy := ""
+	remedy, inner := "", within(k.name, fields)
 	switch best := nearest(k.name, names); {
 	case best != "":
 		remedy = "did you mean " + best + "?"
+	case inner != "":
+		remedy = "it belongs in " + inner
 	case t != reflect.TypeFor[Config]() && slices.ContainsFunc(fieldsOf(reflect.TypeFor[Config]()), func(f field) bool { return f.name == k.name }):
 		remedy = "it belongs at the top level of holdfast.yaml"
 	case t != reflect.TypeFor[Workflow]() && slices.ContainsFunc(fieldsOf(reflect.TypeFor[Workflow]()), func(f field) bool { return f.name == k.name }):
@@ -89,6 +107,23 @@ func (d *decoder) unknown(k key, path string, t reflect.Type, fields []field) {
 		remedy = "known here: " + strings.Join(names, ", ")
 	}
 	d.report(Fault{Pos: k.pos, Path: join(path, k.name), What: "unknown field", Remedy: remedy})
+}
+
+// within names the block that knows a field which was written one level too high.
+func within(name string, fields []field) string {
+	for _, f := range fields {
+		t := f.typ
+		if t.Kind() == reflect.Pointer {
+			t = t.Elem()
+		}
+		if t.Kind() != reflect.Struct || isScalar(t) || t == conditionsType || f.alias {
+			continue
+		}
+		if slices.ContainsFunc(fieldsOf(t), func(in field) bool { return in.name == name }) {
+			return f.name
+		}
+	}
+	return ""
 }
 
 // value sets one field.

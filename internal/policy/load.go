@@ -21,7 +21,7 @@ type loader struct {
 }
 
 // Load reads a configuration, or a single policy file, with the files that it names. env looks variables up, usually
-// os.LookupEnv. The config is nil exactly when Refused(faults); faults are in the order of the files.
+// os.LookupEnv. The config is nil exactly when Refused(faults); faults are sorted by file and line.
 func Load(path string, env func(string) (string, bool)) (*Config, []Fault) {
 	l := &loader{env: env, readFile: readBounded, glob: filepath.Glob}
 	data, err := l.readFile(path)
@@ -86,7 +86,7 @@ func (l *loader) load(path string, data []byte) (*Config, []Fault) {
 	}
 	if root != nil {
 		c.finish(l.env)
-		d.faults = append(d.faults, c.check()...)
+		d.addNew(c.check())
 	}
 	faults = sortFaults(d.faults)
 	if Refused(faults) {

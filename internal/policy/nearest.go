@@ -8,8 +8,11 @@ func nearest(name string, known []string) string {
 		return ""
 	}
 	lower := strings.ReplaceAll(strings.ToLower(name), "-", "_")
-	best, at := "", max(2, len(name)/3)+1
+	best, at := "", min(max(2, len(name)/3), len(name)/2)+1
 	for _, k := range known {
+		if len(name) >= 4 && strings.HasPrefix(k, lower) {
+			return k
+		}
 		if d := distance(lower, k); d < at {
 			best, at = k, d
 		}

@@ -30,10 +30,15 @@ func setScalar(v reflect.Value, f *field, text string, plain bool) (what, remedy
 	if len(text) > maxText {
 		return fmt.Sprintf("is %d bytes long", len(text)), fmt.Sprintf("write at most %d", maxText)
 	}
-	if what, remedy = assign(v, f, text, plain); what != "" {
+	// A value that is refused leaves the default in place, so that no later check stumbles over it again.
+	set := reflect.New(v.Type()).Elem()
+	if what, remedy = assign(set, f, text, plain); what != "" {
 		return what, remedy
 	}
-	return f.check(v, text)
+	if what, remedy = f.check(set, text); what == "" {
+		v.Set(set)
+	}
+	return what, remedy
 }
 
 func assign(v reflect.Value, f *field, text string, plain bool) (what, remedy string) {
@@ -172,7 +177,7 @@ func parseDuration(text string) (d time.Duration, what, remedy string) {
 	}
 	if !spanForm.MatchString(text) {
 		if numberLike.MatchString(text) {
-			return 0, quote(text) + " has no unit", "write e.g. " + orZero(strings.TrimLeft(text, "-+0_")) + "s or " + orZero(strings.TrimLeft(text, "-+0_")) + "ms"
+			return 0, quote(text) + " has no unit", "write e.g. " + orZero(strings.TrimLeft(text, "-+0_")) + "s, or another of ms, m, h, d"
 		}
 		return 0, quote(text) + " is not a duration", "write a number and ms, s, m, h or d, e.g. 300ms, 5s, 24h"
 	}

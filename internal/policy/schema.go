@@ -22,6 +22,7 @@ func Schema() *jsonschema.Schema {
 	policy.PropertyOrder = append([]string{"workflow"}, policy.PropertyOrder...)
 	policy.Required = append(policy.Required, "workflow")
 	b.defs["policy"] = policy
+	config.PatternProperties = map[string]*jsonschema.Schema{"^x-": {Description: "A place for anchors."}}
 	b.defs["config"] = config
 	return &jsonschema.Schema{
 		Schema: "https://json-schema.org/draft/2020-12/schema",

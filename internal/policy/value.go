@@ -48,7 +48,7 @@ func pattern(check string) string {
 // check applies the field's enum and its checks to a value that was just set.
 func (f *field) check(v reflect.Value, text string) (what, remedy string) {
 	if f.enum != nil && !slices.Contains(f.enum, text) {
-		return quote(text) + " is not one of " + strings.Join(f.enum, ", "), suggest(text, f.enum)
+		return quote(text) + " is not known here", suggest(text, f.enum)
 	}
 	if v.Kind() == reflect.Int || v.Kind() == reflect.Int64 || v.Kind() == reflect.Float64 {
 		return f.checkNumber(v, text)
