@@ -1,0 +1,239 @@
+package ledgertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// full returns an insertion with every field set, so that a column forgotten by a driver shows.
+func (f *fixture) full() *ledger.Write {
+	now := f.Now()
+	w := f.created("idem:test:main:key:full")
+	i := w.Insert
+	i.JobID, i.OwnerKey, i.Fingerprint = "job-1", "owner", [32]byte{1, 2, 3, 31: 9}
+	i.Stream, i.Priority, i.FallbackOK, i.EstimatedCost = true, "high", "contract-1", 0.125
+	i.PolicyRevision, i.Trigger, i.ParentID = "rev", "retry:1", "parent"
+	w.Status = ledger.Status{
+		Version: 1, State: ledger.Dispatched, Outcome: ledger.OutcomePending, Lane: "background_retry",
+		Visibility: ledger.VisPartial, Delivery: ledger.DeliverySent, Attempt: 2, Crashes: 1, RouteKey: "r",
+		ServedModel: "m", Tier: "pro", ReadyAt: now.Add(time.Second), ExpiresAt: now.Add(time.Hour),
+		RetryAfter: 1500 * time.Millisecond, LeaseOwner: "me", LeaseUntil: now.Add(time.Minute), Partial: true,
+		BilledMaybe: 1, LastError: "rate_limit_error", UsageIn: 10, UsageOut: 20, UpdatedAt: now,
+	}
+	return w
+}
+
+func insertIsReadBack(t *testing.T, f *fixture) {
+	w := f.commit(f.full())
+	f.same("record", &ledger.Record{Intent: *w.Insert, Status: w.Status}, f.get(w.Insert.ID))
+
+	small := f.dispatched("")
+	small.Insert.Hold, small.Insert.CreatedAt = false, f.Now()
+	f.commit(small)
+	f.same("small record", &ledger.Record{Intent: *small.Insert, Status: small.Status}, f.get(small.Insert.ID))
+}
+
+func settledIsReadBack(t *testing.T, f *fixture) {
+	w := f.commit(f.full())
+	s := f.settled(w, time.Hour)
+	s.Status.LastError, s.Answer.Events = "", 7
+	s.Answer.Header["X-Two"] = []string{"a", "b"}
+	f.commit(s)
+	f.same("record", &ledger.Record{
+		Intent: *w.Insert, Status: s.Status, Answer: s.Answer, SettledAt: s.Status.UpdatedAt, ClaimUntil: s.ClaimUntil,
+	}, f.get(s.ID))
+
+	bare := f.commit(f.dispatched("bare"))
+	e := f.next(bare, ledger.Settled)
+	e.Settle, e.Status.Outcome, e.Claim = true, ledger.OutcomeFailed, ledger.ClaimRelease
+	f.commit(e)
+	f.same("record without answer", &ledger.Record{Intent: *bare.Insert, Status: e.Status, SettledAt: e.Status.UpdatedAt},
+		f.get(e.ID))
+}
+
+func settledAtOnce(t *testing.T, f *fixture) {
+	w := f.created("once")
+	w.Settle, w.Status.State, w.Status.Outcome = true, ledger.Settled, ledger.OutcomeDiscarded
+	w.Claim, w.ClaimUntil = ledger.ClaimKeep, f.Now().Add(time.Hour)
+	f.commit(w)
+	if got := f.get(w.Insert.ID); got.State != ledger.Settled || got.SettledAt.IsZero() {
+		t.Errorf("state %v, settled at %v", got.State, got.SettledAt)
+	}
+	if h, err := f.Holder(f.ctx, "once"); err != nil || h.ID != w.Insert.ID {
+		t.Errorf("Holder = %v, %v", h, err)
+	}
+	events, err := f.History(f.ctx, w.Insert.ID)
+	if err != nil || len(events) != 1 {
+		t.Errorf("History = %v, %v; want the one event once", events, err)
+	}
+}
+
+func malformedIsRefused(t *testing.T, f *fixture) {
+	good := f.commit(f.created("good"))
+	for name, w := range map[string]*ledger.Write{
+		"no id":             func() *ledger.Write { w := f.created(""); w.Insert.ID = ""; return w }(),
+		"insert, version 2": func() *ledger.Write { w := f.created(""); w.Status.Version = 2; return w }(),
+		"version skipped":   func() *ledger.Write { w := f.next(good, ledger.Dispatched); w.Status.Version++; return w }(),
+		"settled, no settle": func() *ledger.Write {
+			w := f.next(good, ledger.Settled)
+			return w
+		}(),
+		"evidence not JSON": func() *ledger.Write {
+			w := f.next(good, ledger.Dispatched)
+			w.Events[0].Evidence = []byte("{")
+			return w
+		}(),
+	} {
+		if err := ledger.Commit(f.ctx, f.Ledger, w); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	f.same("status", good.Status, f.get(good.Insert.ID).Status)
+}
+
+func staleChangesNothing(t *testing.T, f *fixture) {
+	w := f.commit(f.created("stale"))
+	first, second := f.next(w, ledger.Dispatched), f.settled(w, time.Hour)
+	f.commit(first)
+	if err := ledger.Commit(f.ctx, f.Ledger, second); !errors.Is(err, ledger.ErrStale) {
+		t.Fatalf("second change of one version: %v, want ErrStale", err)
+	}
+	f.same("status", first.Status, f.get(first.ID).Status)
+	if _, err := f.Body(f.ctx, first.ID, ledger.BodyAnswer); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("the refused write left its body: %v", err)
+	}
+	if events, _ := f.History(f.ctx, first.ID); len(events) != 2 {
+		t.Errorf("the refused write left events: %v", events)
+	}
+	if h, err := f.Holder(f.ctx, "stale"); err != nil || h.State != ledger.Dispatched {
+		t.Errorf("the refused write touched the claim: %v, %v", h, err)
+	}
+	ghost := &ledger.Write{ID: f.id(), Version: 1, Status: ledger.Status{Version: 2, State: ledger.Dispatched}}
+	if err := ledger.Commit(f.ctx, f.Ledger, ghost); !errors.Is(err, ledger.ErrStale) {
+		t.Errorf("change of no intent: %v, want ErrStale", err)
+	}
+}
+
+func settledIsFinal(t *testing.T, f *fixture) {
+	w := f.commit(f.dispatched("final"))
+	s := f.commit(f.settled(w, time.Hour))
+	again := f.next(s, ledger.Dispatched)
+	again.Settle = false
+	if err := ledger.Commit(f.ctx, f.Ledger, again); !errors.Is(err, ledger.ErrStale) {
+		t.Fatalf("change of a settled intent: %v, want ErrStale", err)
+	}
+	if err := ledger.Commit(f.ctx, f.Ledger, f.settled(s, time.Hour)); !errors.Is(err, ledger.ErrStale) {
+		t.Fatalf("second settling: %v, want ErrStale", err)
+	}
+}
+
+// sameInsertTwice: a writer that gave up waiting may queue its insertion again.
+func sameInsertTwice(t *testing.T, f *fixture) {
+	w := f.commit(f.created(""))
+	again := f.created("other key")
+	again.Insert.ID = w.Insert.ID
+	if err := ledger.Commit(f.ctx, f.Ledger, again); !errors.Is(err, ledger.ErrStale) {
+		t.Fatalf("second insertion of an id: %v, want ErrStale", err)
+	}
+	if _, err := f.Holder(f.ctx, "other key"); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("the refused insertion left its claim: %v", err)
+	}
+}
+
+func refusalsLeaveNeighbours(t *testing.T, f *fixture) {
+	held := f.commit(f.created("held"))
+	twice := f.created("twice")
+	twice.Insert.ID = held.Insert.ID
+	var good, bad []*ledger.Write
+	var waits []<-chan struct{}
+	for i := range 20 {
+		g := f.dispatched(fmt.Sprintf("good-%d", i))
+		good = append(good, g)
+		waits = append(waits, f.Enqueue(g))
+		b := f.dispatched("held")
+		bad = append(bad, b)
+		waits = append(waits, f.Enqueue(b))
+		if i == 10 {
+			bad = append(bad, twice)
+			waits = append(waits, f.Enqueue(twice))
+		}
+	}
+	for _, w := range waits {
+		<-w
+	}
+	for i, w := range good {
+		if w.Err != nil {
+			t.Errorf("good write %d: %v", i, w.Err)
+		}
+		f.get(w.Insert.ID)
+	}
+	for i, w := range bad {
+		switch {
+		case w == twice && !errors.Is(w.Err, ledger.ErrStale):
+			t.Errorf("second insertion: %v, want ErrStale", w.Err)
+		case w != twice && !errors.Is(w.Err, ledger.ErrClaimed):
+			t.Errorf("bad write %d: %v, want ErrClaimed", i, w.Err)
+		case w != twice && w.Holder != held.Insert.ID:
+			t.Errorf("bad write %d: holder %q, want %q", i, w.Holder, held.Insert.ID)
+		}
+	}
+}
+
+// orderPerIntent queues a whole life without waiting, its steps relaxed and not.
+func orderPerIntent(t *testing.T, f *fixture) {
+	var all []*ledger.Write
+	var last <-chan struct{}
+	for i := range 30 {
+		w := f.created(fmt.Sprintf("order-%d", i))
+		d := f.next(w, ledger.Dispatched)
+		d.Relaxed = i%2 == 0
+		c := f.next(d, ledger.Confirmed)
+		c.Relaxed = i%3 == 0
+		s := f.settled(c, time.Hour)
+		s.Relaxed = true
+		for _, x := range []*ledger.Write{w, d, c, s} {
+			all = append(all, x)
+			last = f.Enqueue(x)
+		}
+	}
+	<-last
+	for i, w := range all {
+		if w.Err != nil {
+			t.Errorf("write %d: %v", i, w.Err)
+		}
+	}
+	events, err := f.History(f.ctx, all[3].ID)
+	if err != nil || len(events) != 4 {
+		t.Fatalf("History = %v, %v", events, err)
+	}
+	for i, to := range []ledger.State{ledger.Created, ledger.Dispatched, ledger.Confirmed, ledger.Settled} {
+		if events[i].To != to {
+			t.Errorf("event %d leads to %v, want %v", i, events[i].To, to)
+		}
+	}
+}
+
+// relaxedIsCommitted: nobody else writes, and still it becomes durable.
+func relaxedIsCommitted(t *testing.T, f *fixture) {
+	w := f.created("relaxed")
+	w.Relaxed = true
+	f.commit(w)
+	f.get(w.Insert.ID)
+}
+
+func cancelledWaiter(t *testing.T, f *fixture) {
+	ctx, cancel := context.WithCancel(f.ctx)
+	cancel()
+	w := f.created("cancelled")
+	w.Relaxed = true
+	if err := ledger.Commit(ctx, f.Ledger, w); err != nil && !errors.Is(err, context.Canceled) {
+		t.Fatalf("Commit = %v", err)
+	}
+	f.commit(f.created("")) // the queue is in order: afterwards the first one is through
+	f.get(w.Insert.ID)
+}

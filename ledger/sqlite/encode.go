@@ -1,0 +1,208 @@
+package sqlite
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/klauspost/compress/s2"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// packOver is the size over which a body is compressed: below it S2 saves nothing worth its time.
+const packOver = 2 << 10
+
+// micros is a stored time; 0 stands for the zero time.
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func fromMicros(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// item is one entry of the writer's queue: a Write made ready for binding in its caller's goroutine, or a
+// piece of upkeep that shares the transaction.
+type item struct {
+	w      *ledger.Write
+	events []byte
+	header []byte
+	bodies []packedBody
+
+	fn  func(*session) error // instead of w; it may run twice, the first time in a transaction that is undone
+	err error                // of fn
+
+	refused error // verdict inside the running transaction, told when it is durable
+	size    int64
+}
+
+type packedBody struct {
+	kind        ledger.BodyKind
+	contentType string
+	packed      bool
+	size        int
+	data        []byte
+}
+
+// encode checks w's shape and does the work that needs no connection.
+func encode(w *ledger.Write) (*item, error) {
+	it := &item{w: w}
+	switch {
+	case w.Insert != nil && (w.Insert.ID == "" || w.ID != "" || w.Status.Version != 1):
+		return nil, fmt.Errorf("sqlite: an insert needs an id of its own and status version 1, has version %d", w.Status.Version)
+	case w.Insert == nil && (w.ID == "" || w.Version < 1 || w.Status.Version != w.Version+1):
+		return nil, fmt.Errorf("sqlite: a change needs an id and goes from a version to the next, not %d to %d",
+			w.Version, w.Status.Version)
+	case w.Settle != (w.Status.State == ledger.Settled):
+		return nil, fmt.Errorf("sqlite: state %s and settle=%t contradict each other", w.Status.State, w.Settle)
+	}
+	var err error
+	if it.events, err = appendEvents(nil, w.Events); err != nil {
+		return nil, err
+	}
+	if w.Answer != nil && len(w.Answer.Header) > 0 {
+		if it.header, err = json.Marshal(w.Answer.Header); err != nil {
+			return nil, fmt.Errorf("sqlite: answer header: %w", err)
+		}
+	}
+	it.size = int64(len(it.events)+len(it.header)) + 1024
+	for i := range w.Bodies {
+		p := pack(&w.Bodies[i])
+		it.bodies = append(it.bodies, p)
+		it.size += int64(len(p.data))
+	}
+	return it, nil
+}
+
+func pack(b *ledger.Body) packedBody {
+	p := packedBody{kind: b.Kind, contentType: b.ContentType, size: len(b.Data), data: b.Data}
+	if len(b.Data) > packOver {
+		if c := s2.Encode(nil, b.Data); len(c) < len(b.Data) {
+			p.packed, p.data = true, c
+		}
+	}
+	if p.data == nil {
+		p.data = []byte{} // an empty body is stored; NULL would not be one
+	}
+	return p
+}
+
+func unpack(p packedBody) (*ledger.Body, error) {
+	b := &ledger.Body{Kind: p.kind, ContentType: p.contentType, Data: p.data}
+	if !p.packed {
+		return b, nil
+	}
+	n, err := s2.DecodedLen(p.data)
+	if err != nil || n != p.size {
+		return nil, fmt.Errorf("stored body is damaged: %d bytes where %d are recorded: %w", n, p.size, err)
+	}
+	if b.Data, err = s2.Decode(make([]byte, 0, n), p.data); err != nil {
+		return nil, fmt.Errorf("stored body is damaged: %w", err)
+	}
+	return b, nil
+}
+
+// appendEvents writes events as the JSON array that encoding/json would, several times faster. An empty list is
+// nil, which is stored as NULL.
+func appendEvents(b []byte, events []ledger.Event) ([]byte, error) {
+	if len(events) == 0 {
+		return nil, nil
+	}
+	if b == nil {
+		b = make([]byte, 0, 192*len(events))
+	}
+	b = append(b, '[')
+	for i := range events {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		var err error
+		if b, err = appendEvent(b, &events[i]); err != nil {
+			return nil, err
+		}
+	}
+	return append(b, ']'), nil
+}
+
+func appendEvent(b []byte, e *ledger.Event) ([]byte, error) {
+	b = append(b, `{"at":"`...)
+	b = e.At.UTC().AppendFormat(b, time.RFC3339Nano)
+	b = append(b, '"')
+	b = appendField(b, "kind", e.Kind, true)
+	if e.From != 0 {
+		b = appendField(b, "from", e.From.String(), true)
+	}
+	if e.To != 0 {
+		b = appendField(b, "to", e.To.String(), true)
+	}
+	b = appendField(b, "actor", e.Actor, false)
+	b = appendField(b, "reason", e.Reason, false)
+	b = appendField(b, "rule", e.Rule, false)
+	b = appendInt(b, "attempt", e.Attempt)
+	b = appendField(b, "route", e.Route, false)
+	b = appendField(b, "tier", e.Tier, false)
+	if e.End != 0 {
+		b = appendField(b, "end", e.End.String(), true)
+	}
+	b = appendInt(b, "status", e.Status)
+	if e.Billed {
+		b = append(b, `,"possibly_billed":true`...)
+	}
+	b = appendField(b, "error", e.Error, false)
+	if len(e.Evidence) > 0 {
+		if !json.Valid(e.Evidence) {
+			return nil, fmt.Errorf("sqlite: event %q carries evidence that is not JSON", e.Kind)
+		}
+		b = append(append(b, `,"evidence":`...), e.Evidence...)
+	}
+	return append(b, '}'), nil
+}
+
+func appendField(b []byte, name, value string, always bool) []byte {
+	if value == "" && !always {
+		return b
+	}
+	b = append(append(append(b, ',', '"'), name...), '"', ':')
+	return appendString(b, value)
+}
+
+func appendInt(b []byte, name string, v int) []byte {
+	if v == 0 {
+		return b
+	}
+	b = append(append(append(b, ',', '"'), name...), '"', ':')
+	return strconv.AppendInt(b, int64(v), 10)
+}
+
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c == '"' || c == '\\' || c >= utf8.RuneSelf {
+			quoted, err := json.Marshal(s)
+			if err != nil { // a string always marshals
+				quoted = []byte(`""`)
+			}
+			return append(b, quoted...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
+
+func decodeEvents(to []ledger.Event, text []byte) ([]ledger.Event, error) {
+	if len(text) == 0 {
+		return to, nil
+	}
+	var events []ledger.Event
+	if err := json.Unmarshal(text, &events); err != nil {
+		return to, fmt.Errorf("stored events are damaged: %w", err)
+	}
+	return append(to, events...), nil
+}

@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// Beat implements ledger.Ledger. It stores ledger time as well, so that the clock's anchor is seldom old.
+func (l *Ledger) Beat(ctx context.Context, owner string, until time.Time) error {
+	return l.inWriter(ctx, func(s *session) error {
+		if err := l.saveStamp(s); err != nil {
+			return err
+		}
+		return execOnce(s.conn, `INSERT INTO owner (owner, until) VALUES (?, ?)
+			ON CONFLICT (owner) DO UPDATE SET until = excluded.until`, owner, until)
+	})
+}
+
+// Owners implements ledger.Ledger.
+func (l *Ledger) Owners(ctx context.Context) (map[string]time.Time, error) {
+	return l.times(ctx, `SELECT owner, until FROM owner`)
+}
+
+// times reads a query of names and times.
+func (l *Ledger) times(ctx context.Context, query string, args ...any) (map[string]time.Time, error) {
+	out := map[string]time.Time{}
+	err := l.read.with(ctx, func(r *reader) error {
+		return r.each(query, args, func(st *sqlite3.Stmt) error {
+			out[st.ColumnText(0)] = fromMicros(st.ColumnInt64(1))
+			return nil
+		})
+	})
+	return out, err
+}
+
+// Cooldown implements ledger.Ledger.
+func (l *Ledger) Cooldown(ctx context.Context, route string, until time.Time, reason string) (time.Time, error) {
+	var now time.Time
+	err := l.inWriter(ctx, func(s *session) error {
+		st, _, err := s.conn.Prepare(`INSERT INTO cooldown (route, until, reason) VALUES (?, ?, ?)
+			ON CONFLICT (route) DO UPDATE SET reason = iif(excluded.until > until, excluded.reason, reason),
+			until = max(until, excluded.until) RETURNING until`)
+		if err != nil {
+			return err
+		}
+		defer st.Close()
+		if err := bindAll(st, route, until, reason); err != nil {
+			return err
+		}
+		if st.Step() {
+			now = fromMicros(st.ColumnInt64(0))
+		}
+		return st.Err()
+	})
+	return now, err
+}
+
+// ClearCooldown implements ledger.Ledger.
+func (l *Ledger) ClearCooldown(ctx context.Context, route string) error {
+	return l.inWriter(ctx, func(s *session) error {
+		return execOnce(s.conn, `DELETE FROM cooldown WHERE route = ?`, route)
+	})
+}
+
+// Cooldowns implements ledger.Ledger.
+func (l *Ledger) Cooldowns(ctx context.Context) (map[string]time.Time, error) {
+	return l.times(ctx, `SELECT route, until FROM cooldown WHERE until > ?`, l.Now())
+}
+
+// PutPolicy implements ledger.Ledger.
+func (l *Ledger) PutPolicy(ctx context.Context, revision string, text []byte) error {
+	if text == nil {
+		text = []byte{}
+	}
+	return l.inWriter(ctx, func(s *session) error {
+		return execOnce(s.conn, `INSERT INTO policy (revision, text, first_at) VALUES (?, ?, ?)
+			ON CONFLICT (revision) DO NOTHING`, revision, text, s.now)
+	})
+}
+
+// Secret implements ledger.Ledger.
+func (l *Ledger) Secret(ctx context.Context, name string) ([]byte, error) {
+	secret, err := l.readSecret(ctx, name)
+	if err != nil || secret != nil {
+		return secret, err
+	}
+	err = l.inWriter(ctx, func(s *session) error {
+		secret, err = makeSecret(s.conn, name)
+		return err
+	})
+	return secret, err
+}
+
+func (l *Ledger) readSecret(ctx context.Context, name string) (secret []byte, err error) {
+	err = l.read.with(ctx, func(r *reader) error {
+		return r.each(`SELECT value FROM secret WHERE name = ?`, []any{name}, func(st *sqlite3.Stmt) error {
+			secret = st.ColumnBlob(0, nil)
+			return nil
+		})
+	})
+	return secret, err
+}

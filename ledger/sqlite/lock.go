@@ -1,0 +1,53 @@
+package sqlite
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// engineLock keeps a second engine from a store: an operating system's lock on a file of its own beside it. The
+// file stays behind, because removing it would let two engines lock two files of one name.
+type engineLock struct{ f *os.File }
+
+// LockPath is the file whose lock the engine of the store at path holds.
+func LockPath(path string) string { return path + ".lock" }
+
+func lockEngine(path string) (*engineLock, error) {
+	f, err := os.OpenFile(LockPath(path), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: cannot open the engine's lock: %w; make the folder of %s exist and writable",
+			ledger.ErrUnavailable, err, path)
+	}
+	ok, err := tryLock(f)
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%w: cannot lock %s: %w; the store needs a file system with locks",
+			ledger.ErrUnavailable, f.Name(), err)
+	}
+	if !ok {
+		holder := lockHolder(f)
+		f.Close()
+		return nil, fmt.Errorf("%w: %s is in use by %s; stop it, give this one another store, or use a command that "+
+			"attaches to the running engine", ledger.ErrLocked, path, holder)
+	}
+	if err := f.Truncate(0); err == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	}
+	return &engineLock{f}, nil
+}
+
+// lockHolder names the process that wrote itself into a held lock file.
+func lockHolder(f *os.File) string {
+	text, _ := io.ReadAll(io.LimitReader(f, 32))
+	if pid := strings.TrimSpace(string(text)); pid != "" {
+		return "process " + pid
+	}
+	return "another process"
+}
+
+func (e *engineLock) release() error { return e.f.Close() }

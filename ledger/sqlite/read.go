@@ -1,0 +1,201 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// The two ways to a record: any intent, and an unsettled one by its small row.
+const (
+	fromAny  = ` FROM intent i LEFT JOIN open o ON o.intent = i.id LEFT JOIN result r ON r.intent = i.id AND o.intent IS NULL `
+	fromOpen = ` FROM open o CROSS JOIN intent i ON i.id = o.intent LEFT JOIN result r ON 0 `
+)
+
+var selectRecord = `SELECT ` + qualified("i", intentColumns) + `, ` + qualified("o", statusColumns) + `, ` +
+	qualified("r", statusColumns) + `, ` + qualified("r", resultColumns)
+
+func qualified(table, list string) string {
+	names := strings.Split(list, ",")
+	for i, n := range names {
+		names[i] = table + "." + strings.TrimSpace(n)
+	}
+	return strings.Join(names, ", ")
+}
+
+// columnReader reads columns in order; NULL is the zero value.
+type columnReader struct {
+	st *sqlite3.Stmt
+	n  int
+}
+
+func (c *columnReader) text() string { c.n++; return c.st.ColumnText(c.n - 1) }
+func (c *columnReader) int() int64   { c.n++; return c.st.ColumnInt64(c.n - 1) }
+func (c *columnReader) bool() bool   { return c.int() != 0 }
+func (c *columnReader) time() time.Time {
+	return fromMicros(c.int())
+}
+
+func scanRecord(st *sqlite3.Stmt) (*ledger.Record, error) {
+	rec := &ledger.Record{}
+	c := &columnReader{st: st}
+	scanIntent(c, &rec.Intent)
+	inOpen := c.n
+	inResult := inOpen + columns(statusColumns)
+	if st.ColumnType(inOpen) != sqlite3.NULL {
+		scanStatus(c, &rec.Status)
+		return rec, nil
+	}
+	c.n = inResult
+	if st.ColumnType(inResult) == sqlite3.NULL {
+		return nil, fmt.Errorf("intent %s has neither an open nor a result row; run `holdfast store verify`", rec.ID)
+	}
+	scanStatus(c, &rec.Status)
+	rec.SettledAt = c.time()
+	rec.ClaimUntil = c.time()
+	if st.ColumnType(c.n) == sqlite3.NULL {
+		return rec, nil
+	}
+	a := &ledger.Answer{HTTPStatus: int(c.int())}
+	if h := c.text(); h != "" {
+		if err := json.Unmarshal([]byte(h), &a.Header); err != nil {
+			return nil, fmt.Errorf("intent %s: stored header is damaged: %w", rec.ID, err)
+		}
+	}
+	a.Source, a.Events, a.HasBody = c.text(), int(c.int()), c.bool()
+	rec.Answer = a
+	return rec, nil
+}
+
+func scanIntent(c *columnReader, i *ledger.Intent) {
+	i.ID = c.text()
+	i.CreatedAt = c.time()
+	i.Tenant, i.Workflow, i.Key = c.text(), c.text(), c.text()
+	i.JobID, i.OwnerKey = c.text(), c.text()
+	i.Effect = ledger.Effect(c.int())
+	i.Hold, i.Explicit = c.bool(), c.bool()
+	c.n++ // claimed
+	copy(i.Fingerprint[:], c.st.ColumnRawBlob(c.n))
+	c.n++
+	i.Method, i.Path, i.Provider, i.Endpoint = c.text(), c.text(), c.text(), c.text()
+	i.RequestedModel, i.Stream, i.Priority = c.text(), c.bool(), c.text()
+	i.MaxAttempts, i.FallbackOK = int(c.int()), c.text()
+	i.EstimatedCost = c.st.ColumnFloat(c.n)
+	c.n++
+	i.PolicyRevision, i.Trigger, i.ParentID = c.text(), c.text(), c.text()
+}
+
+func scanStatus(c *columnReader, s *ledger.Status) {
+	s.Version = c.int()
+	s.State, s.Outcome = ledger.State(c.int()), ledger.Outcome(c.int())
+	s.Lane = c.text()
+	s.Visibility, s.Delivery = ledger.Visibility(c.int()), ledger.Delivery(c.int())
+	s.Attempt, s.Crashes = int(c.int()), int(c.int())
+	s.RouteKey, s.ServedModel, s.Tier = c.text(), c.text(), c.text()
+	s.ReadyAt, s.ExpiresAt = c.time(), c.time()
+	s.RetryAfter = time.Duration(c.int()) * time.Microsecond
+	s.LeaseOwner, s.LeaseUntil = c.text(), c.time()
+	s.Partial, s.BilledMaybe, s.LastError = c.bool(), int(c.int()), c.text()
+	s.UsageIn, s.UsageOut = c.int(), c.int()
+	s.UpdatedAt = c.time()
+}
+
+// records runs a query that selects selectRecord.
+func (l *Ledger) records(ctx context.Context, query string, args ...any) ([]*ledger.Record, error) {
+	var out []*ledger.Record
+	err := l.read.with(ctx, func(r *reader) error {
+		return r.each(query, args, func(st *sqlite3.Stmt) error {
+			rec, err := scanRecord(st)
+			out = append(out, rec)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (l *Ledger) record(ctx context.Context, query string, args ...any) (*ledger.Record, error) {
+	recs, err := l.records(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	if len(recs) == 0 {
+		return nil, ledger.ErrNotFound
+	}
+	return recs[0], nil
+}
+
+// Get implements ledger.Ledger.
+func (l *Ledger) Get(ctx context.Context, id string) (*ledger.Record, error) {
+	return l.record(ctx, selectRecord+fromAny+`WHERE i.id = ?`, id)
+}
+
+const liveClaim = ` WHERE i.id = (SELECT c.intent FROM claim c WHERE c.key = ? AND (c.until = 0 OR c.until > ?))`
+
+// Holder implements ledger.Ledger.
+func (l *Ledger) Holder(ctx context.Context, key string) (*ledger.Record, error) {
+	return l.record(ctx, selectRecord+fromAny+liveClaim, key, l.Now())
+}
+
+// peekHolder is the check of the mutant "check-then-set".
+func (l *Ledger) peekHolder(w *ledger.Write) bool {
+	rec, err := l.Holder(context.Background(), w.ClaimKey)
+	if err == nil {
+		w.Holder = rec.ID
+	}
+	return err == nil
+}
+
+// Derived implements ledger.Ledger.
+func (l *Ledger) Derived(ctx context.Context, key string, limit int) ([]*ledger.Record, error) {
+	return l.records(ctx, selectRecord+fromAny+`WHERE i.id IN (SELECT d.intent FROM derived d
+		WHERE d.derived_key = ? AND d.until > ?) ORDER BY i.id DESC LIMIT ?`, key, l.Now(), limit)
+}
+
+// History implements ledger.Ledger.
+func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error) {
+	var out []ledger.Event
+	found := false
+	err := l.read.with(ctx, func(r *reader) error {
+		// One statement, so that a settling between two reads can hide nothing.
+		return r.each(`SELECT 0, events FROM intent WHERE id = ?1 UNION ALL SELECT n, events FROM event WHERE intent = ?1
+			UNION ALL SELECT version, events FROM result WHERE intent = ?1 ORDER BY 1`, []any{id},
+			func(st *sqlite3.Stmt) (err error) {
+				found = true
+				out, err = decodeEvents(out, st.ColumnRawText(1))
+				return err
+			})
+	})
+	if err == nil && !found {
+		err = ledger.ErrNotFound
+	}
+	return out, err
+}
+
+// Body implements ledger.Ledger.
+func (l *Ledger) Body(ctx context.Context, id string, kind ledger.BodyKind) (*ledger.Body, error) {
+	var b *ledger.Body
+	err := l.read.with(ctx, func(r *reader) error {
+		return r.each(`SELECT content_type, packed, size, data FROM body WHERE intent = ? AND kind = ?`,
+			[]any{id, int(kind)}, func(st *sqlite3.Stmt) (err error) {
+				p := packedBody{kind: kind, contentType: st.ColumnText(0), packed: st.ColumnBool(1), size: st.ColumnInt(2)}
+				if p.data = st.ColumnRawBlob(3); !p.packed {
+					p.data = append([]byte{}, p.data...)
+				}
+				b, err = unpack(p)
+				return err
+			})
+	})
+	if err == nil && b == nil {
+		err = ledger.ErrNotFound
+	}
+	return b, err
+}

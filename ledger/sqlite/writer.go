@@ -1,0 +1,302 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ncruces/go-sqlite3"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+const (
+	// The first and the longest wait before a broken file is opened again.
+	reopenFirst = 50 * time.Millisecond
+	reopenMax   = 5 * time.Second
+)
+
+func (l *Ledger) startWriter(ctx context.Context) error {
+	c, err := l.files.openWriter()
+	if err != nil {
+		return unavailable(err)
+	}
+	if err := walMode(c); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	if l.session, err = newSession(c); err != nil {
+		return errors.Join(unavailable(err), c.Close())
+	}
+	l.workers.Go(l.write)
+	l.workers.Go(l.checkpoints)
+	return nil
+}
+
+// write is the one writer. It commits what waits, and while the file is broken it answers at once and tries,
+// with growing pauses, to open it again.
+func (l *Ledger) write() {
+	defer func() { l.finish() }()
+	pause, retry := reopenFirst, newStoppedTimer()
+	for {
+		select {
+		case <-l.queue.wake:
+		case <-retry.C:
+			if err := l.reopen(); err != nil {
+				l.health.Store(&failure{err})
+				pause = min(2*pause, reopenMax)
+				retry.Reset(pause)
+				continue
+			}
+			pause = reopenFirst
+		case <-l.stop:
+			return
+		}
+		wasUp := l.session != nil
+		l.drain()
+		if wasUp && l.session == nil {
+			retry.Reset(pause)
+		}
+	}
+}
+
+func newStoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
+}
+
+// drain commits batches until nothing is due.
+func (l *Ledger) drain() {
+	for {
+		l.queue.gather()
+		b := l.queue.take()
+		if b == nil {
+			return
+		}
+		l.commit(b)
+		l.noticeLog()
+	}
+}
+
+// finish commits the rest before the ledger closes and remembers the time.
+func (l *Ledger) finish() {
+	l.drain()
+	if l.session == nil {
+		return
+	}
+	if err := l.saveStamp(l.session); err != nil {
+		l.cfg.Logger.Warn("could not store the last stamp", "error", err)
+	}
+}
+
+// commit makes b one transaction and tells its waiters.
+func (l *Ledger) commit(b *batch) {
+	err := l.errDown()
+	if err == nil {
+		l.cfg.Hook("commit.before")
+		err = l.transact(b)
+	}
+	if err != nil {
+		err = unavailable(err)
+	} else {
+		l.cfg.Hook("commit.after")
+	}
+	for _, it := range b.items {
+		verdict := it.refused
+		if err != nil {
+			verdict = err
+		}
+		if it.fn != nil {
+			it.err = verdict
+		} else if !mutant.On("ack-early") {
+			it.w.Err = verdict
+		}
+	}
+	l.queue.settled(b)
+	close(b.done)
+}
+
+// errDown is why nothing can be committed now.
+func (l *Ledger) errDown() error {
+	if l.session != nil {
+		return nil
+	}
+	return l.Healthy()
+}
+
+// transact runs b's items in one transaction. An item that fails by its own fault is taken out, with what it
+// did undone, and the others run again; a fault of the file fails them all.
+func (l *Ledger) transact(b *batch) error {
+	s := l.session
+	s.now = l.clock.now()
+	out := make(map[*item]error, 0)
+	for {
+		err := s.begin.Exec()
+		var bad *item
+		if err == nil {
+			bad, err = s.applyAll(b.items, out)
+		}
+		if err == nil {
+			err = s.commit.Exec()
+			if err == nil {
+				for it, verdict := range out {
+					it.refused = verdict
+				}
+				l.health.Store(nil)
+				return nil
+			}
+			bad = nil
+		}
+		if bad == nil || !ownFault(err) {
+			l.broke(err)
+			return err
+		}
+		if errors.Is(err, errRefused) {
+			err = bad.refused
+		}
+		out[bad] = err
+		if err := s.rollback.Exec(); err != nil {
+			l.broke(err)
+			return err
+		}
+	}
+}
+
+// applyAll applies every item but those that are out, and names the one that failed.
+func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
+	for _, it := range items {
+		if len(out) > 0 {
+			if _, is := out[it]; is {
+				continue
+			}
+		}
+		if err := s.apply(it); err != nil {
+			return it, err
+		}
+	}
+	return nil, nil
+}
+
+// ownFault tells an item that SQLite rejects from a file that does not work.
+func ownFault(err error) bool {
+	var native *sqlite3.Error
+	if !errors.As(err, &native) {
+		return !errors.Is(err, sqlite3.INTERRUPT)
+	}
+	switch native.Code() {
+	case sqlite3.CONSTRAINT, sqlite3.TOOBIG, sqlite3.MISMATCH, sqlite3.RANGE:
+		return true
+	}
+	return false
+}
+
+// broke closes the writer's connection. What the failed transaction wrote was cut off by the file layer; the
+// sync is not tried again on this handle, whose pages the kernel may have thrown away.
+func (l *Ledger) broke(err error) {
+	err = fmt.Errorf("%s: %w", l.files.path, err)
+	l.health.Store(&failure{err})
+	l.cfg.Logger.Error("the store cannot be written; it is closed and opened again until that works",
+		"error", err, "next_step", "look at the disk: space, cable, file system errors")
+	if mutant.On("retry-sync") {
+		_ = l.session.rollback.Exec()
+		l.files.heal()
+		return
+	}
+	if e := l.session.close(); e != nil {
+		l.cfg.Logger.Error("closing the broken store", "error", e)
+	}
+	l.session = nil
+}
+
+// reopen opens the file anew, makes everything that it shows durable, and proves with a write of its own that
+// the disk takes writes again.
+func (l *Ledger) reopen() error {
+	l.ckpt.drop()
+	l.files.heal()
+	c, err := l.files.openWriter()
+	if err != nil {
+		return unavailable(err)
+	}
+	s, err := l.revive(c)
+	if err != nil {
+		return errors.Join(unavailable(fmt.Errorf("%s: opening again: %w", l.files.path, err)), c.Close())
+	}
+	l.session = s
+	l.health.Store(nil)
+	l.cfg.Logger.Info("the store works again", "path", l.files.path)
+	return nil
+}
+
+func (l *Ledger) revive(c *sqlite3.Conn) (*session, error) {
+	if err := walMode(c); err != nil {
+		return nil, err
+	}
+	busy, err := settleLog(c)
+	if err != nil {
+		return nil, err
+	}
+	if busy {
+		return nil, errors.New("a reader keeps the log from being folded into the store")
+	}
+	s, err := newSession(c)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.saveStamp(s); err != nil {
+		return nil, errors.Join(err, s.closeStatements())
+	}
+	return s, nil
+}
+
+// saveStamp stores ledger time, so that it does not step back over a restart (semantics 11).
+func (l *Ledger) saveStamp(s *session) error {
+	return metaPut(s.conn, "stamp", l.clock.now().Format(time.RFC3339Nano))
+}
+
+// inWriter runs fn in the writer's next transaction and waits for it to be durable.
+func (l *Ledger) inWriter(ctx context.Context, fn func(*session) error) error {
+	if l.cfg.ReadOnly {
+		return fmt.Errorf("%w: opened read-only", ledger.ErrUnavailable)
+	}
+	it := &item{size: 256}
+	it.fn = fn
+	done, err := l.queue.put(it, false)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-done:
+		return it.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// startClock anchors ledger time at the later of the wall clock and every stamp that the store still shows.
+func (l *Ledger) startClock(ctx context.Context) (*clock, error) {
+	var last time.Time
+	err := l.read.with(ctx, func(r *reader) error {
+		text, err := metaText(r.conn, "stamp")
+		if err != nil {
+			return err
+		}
+		last, _ = time.Parse(time.RFC3339Nano, text) // absent in a new store
+		for _, q := range []string{
+			`SELECT created_at FROM intent ORDER BY id DESC LIMIT 1`,
+			`SELECT max(updated_at) FROM open`,
+			`SELECT settled_at FROM result ORDER BY seq DESC LIMIT 1`,
+		} {
+			us, err := scalar(r.conn, q)
+			if err != nil {
+				return err
+			}
+			if t := fromMicros(us); t.After(last) {
+				last = t
+			}
+		}
+		return nil
+	})
+	return newClock(l.cfg, last), err
+}
