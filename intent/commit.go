@@ -136,6 +136,9 @@ func (c *change) end(e Ending) {
 	if e.Error != "" {
 		c.st.LastError = e.Error
 	}
+	if e.Lane != "" {
+		c.st.Lane = e.Lane
+	}
 	c.st.RetryAfter = e.RetryAfter
 	c.add(ledger.Event{Kind: "attempt_end", Attempt: c.st.Attempt, End: e.End, Status: e.Status, Billed: e.Billed,
 		Error: e.Error, Reason: e.Reason, Rule: e.Rule, Evidence: e.Evidence})

@@ -50,6 +50,7 @@ type Ending struct {
 	Rule       string // rule or policy field that decided, e.g. "semantics 3"
 	Billed     bool   // marked possibly_billed
 	RetryAfter time.Duration
+	Lane       string // where the intent goes, "" where it stays
 	Evidence   json.RawMessage
 }
 

@@ -1,0 +1,203 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// writePatience bounds how long a client may take to accept bytes that are ready for it.
+const writePatience = 60 * time.Second
+
+// answer gives this client the recording from its first byte, at the client's own pace.
+func (c *call) answer() *Error {
+	e := c.exec
+	cur := e.rec.attach()
+	if cur == nil {
+		return &Error{Code: CodeInFlight, Message: "the first request with this key still runs, and its answer is too large to be kept",
+			Intent: e.opID()}
+	}
+	defer cur.detach()
+	ctx, stop := c.patience()
+	if c.leader {
+		ctx = c.r.Context() // its execution has bounds of its own
+	}
+	defer stop()
+	h, end, err := cur.begin(ctx)
+	if err != nil {
+		return c.gone(e, ctx)
+	}
+	if h == nil {
+		return c.ended(end)
+	}
+	c.source, c.status = "tier", h.status
+	c.headers(h)
+	c.done = true
+	c.pump(cur, h)
+	return nil
+}
+
+// ended answers an execution that ended without an answer.
+func (c *call) ended(end *ending) *Error {
+	if end.again {
+		c.again = true
+		return nil
+	}
+	if end.fail == nil {
+		panic(http.ErrAbortHandler)
+	}
+	fail := *end.fail
+	return &fail
+}
+
+// gone ends this client's wait, not the operation.
+func (c *call) gone(e *execution, ctx context.Context) *Error {
+	if c.r.Context().Err() != nil {
+		c.done = true
+		c.status = 499
+		return nil
+	}
+	return c.waited(e, ctx)
+}
+
+// headers begins the answer.
+func (c *call) headers(h *head) {
+	out := c.w.Header()
+	if c.replay {
+		for _, name := range replayed {
+			if v := h.header[name]; v != nil {
+				out[name] = v
+			}
+		}
+		set(out, "Idempotency-Replayed", "true")
+	} else {
+		for name, v := range h.header {
+			if !hopByHop[name] && name != "Content-Length" && name != "X-Should-Retry" {
+				out[name] = v
+			}
+		}
+	}
+	c.operation(out)
+	if h.failed {
+		c.failedHeaders(out, h)
+	}
+	if h.unrecorded {
+		set(out, "Holdfast-Recorded", "no")
+	}
+	if h.stream {
+		set(out, "Trailer", "Holdfast-Stored")
+		set(out, "X-Accel-Buffering", "no")
+	} else {
+		if h.pending {
+			set(out, "Holdfast-Stored", "pending")
+		}
+		set(out, "Content-Length", strconv.FormatInt(c.exec.rec.length(), 10))
+	}
+	c.w.WriteHeader(h.status)
+}
+
+// failedHeaders say of the provider's own error what may be done about it.
+func (c *call) failedHeaders(out http.Header, h *head) {
+	set(out, "X-Should-Retry", "false")
+	safe := safeYes
+	if h.unknown && c.effect == ledger.EffectExternal {
+		safe = safeAfter
+	}
+	set(out, "Holdfast-Safe-To-Retry", safe)
+}
+
+// operation writes what every answer says of its operation.
+func (c *call) operation(out http.Header) {
+	e := c.exec
+	if id := e.opID(); id != "" {
+		set(out, "Holdfast-Intent", id)
+	}
+	source := e.source()
+	if c.replay {
+		source = "replay"
+	}
+	set(out, "Holdfast-Source", source)
+	set(out, "Holdfast-Attempts", strconv.Itoa(e.tries))
+	if e.spec.Model != "" {
+		set(out, "Holdfast-Requested-Model", e.spec.Model)
+		set(out, "Holdfast-Served-Model", e.servedModel())
+	}
+}
+
+// pump writes the visible bytes as they come, flushing when nothing more is ready.
+func (c *call) pump(cur *cursor, h *head) {
+	ctx := c.r.Context()
+	rc := http.NewResponseController(c.w)
+	var armed time.Time
+	for {
+		p, more, end, err := cur.next(ctx)
+		if err != nil {
+			return
+		}
+		if h.stream && time.Since(armed) > writePatience/4 {
+			armed = time.Now()
+			_ = rc.SetWriteDeadline(armed.Add(writePatience))
+		}
+		if end != nil {
+			c.finish(cur, end)
+			return
+		}
+		if _, err := c.w.Write(p); err != nil {
+			return
+		}
+		if h.stream && !more {
+			_ = rc.Flush()
+		}
+	}
+}
+
+// finish writes what stands behind the recorded bytes. A cut that ends the body cleanly raises in no SDK, so
+// that where nothing can be said the connection is broken (semantics 24).
+func (c *call) finish(cur *cursor, end *ending) {
+	if end.abort {
+		panic(http.ErrAbortHandler)
+	}
+	if end.tail != nil {
+		_, _ = c.w.Write(end.tail)
+	}
+	if cur.rec.isPending() {
+		set(c.w.Header(), "Holdfast-Stored", "pending")
+	}
+}
+
+// replayStored answers with a settled answer.
+func (c *call) replayStored(s *stored) *Error {
+	if s.fp != c.fp {
+		return reused(s.id)
+	}
+	c.g.observer.Duplicate(c.wf.Name, "settled")
+	if s.reason != "" {
+		return &Error{Code: CodeOutcomeUnknown, Intent: s.id, Safe: safeNo,
+			Message: "this operation is finished and nothing is sent again, but its answer cannot be given: " + s.reason}
+	}
+	out := c.w.Header()
+	for name, v := range s.answer.Header {
+		out[name] = v
+	}
+	set(out, "Idempotency-Replayed", "true")
+	set(out, "Holdfast-Intent", s.id)
+	set(out, "Holdfast-Source", "replay")
+	set(out, "Holdfast-Attempts", strconv.Itoa(s.tries))
+	set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
+	if s.model[0] != "" {
+		set(out, "Holdfast-Requested-Model", s.model[0])
+		set(out, "Holdfast-Served-Model", s.model[1])
+	}
+	if s.answer.HTTPStatus >= 400 {
+		set(out, "X-Should-Retry", "false")
+		set(out, "Holdfast-Safe-To-Retry", safeNo)
+	}
+	set(out, "Content-Length", strconv.Itoa(len(s.body)))
+	c.done, c.replay, c.status, c.source = true, true, s.answer.HTTPStatus, "replay"
+	c.w.WriteHeader(s.answer.HTTPStatus)
+	_, _ = c.w.Write(s.body)
+	return nil
+}

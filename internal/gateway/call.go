@@ -1,0 +1,153 @@
+package gateway
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// call is one client's request on its way through the stages.
+type call struct {
+	g     *Gateway
+	w     http.ResponseWriter
+	r     *http.Request
+	began time.Time
+	done  bool // answered
+	again bool // the key is to be looked up once more
+
+	target *target
+	path   string // for the provider, without the prefix
+	spec   provider.Call
+	tenant string
+	owner  string
+	client *policy.AuthKey // nil without auth.keys
+
+	callerKey string
+	wanted    string // Holdfast-Workflow
+	priority  string
+	trigger   string
+	deadline  time.Duration // of the caller; 0: none
+	fresh     bool
+
+	body   []byte
+	charge int // bytes of g.mem that the body holds
+	wf     *policy.Workflow
+	effect ledger.Effect
+	hold   bool
+
+	key      string // full form; "" when nothing counts as the same
+	claimed  bool   // key is a claim; else an index only
+	fp       [32]byte
+	exec     *execution
+	leader   bool
+	admitted bool
+	replay   bool
+
+	code   Code // of a refusal, for telemetry
+	source string
+	status int
+}
+
+// release gives back what the call itself holds.
+func (c *call) release() {
+	if c.admitted {
+		c.g.working.Add(-1)
+	}
+	if c.exec != nil {
+		c.exec.leave()
+	}
+	c.g.mem.give(c.charge)
+}
+
+// target is a configured provider, made ready for calls.
+type target struct {
+	conf *policy.Provider
+	wire provider.Wire
+	base *url.URL
+	key  string
+	head string // header that carries the key
+}
+
+func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
+	byName, byWire = map[string]*target{}, map[string]*target{}
+	for i := range c.Providers {
+		p := &c.Providers[i]
+		base, err := url.Parse(strings.TrimSuffix(p.BaseURL, "/"))
+		if err != nil {
+			return nil, nil, err
+		}
+		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader}
+		byName[p.Name] = t
+		if byWire[p.Type] == nil {
+			byWire[p.Type] = t
+		}
+	}
+	return byName, byWire, nil
+}
+
+// route finds the provider that a path means (interface.md §2).
+func (c *call) route() *Error {
+	path := c.r.URL.EscapedPath()
+	if t, rest, ok := c.g.prefixed(path); ok {
+		c.target, c.path = t, rest
+	} else {
+		wire := provider.WireOf(path, c.r.Header)
+		c.target, c.path = c.g.wires[string(wire)], path
+	}
+	if c.target == nil {
+		return errorf(CodeNotFound, "no provider of this type is configured; add one under providers")
+	}
+	return nil
+}
+
+// prefixed reads a provider's name from the front of a path. /openai/deployments/… is Azure's own path.
+func (g *Gateway) prefixed(path string) (*target, string, bool) {
+	name, rest, found := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	if !found || strings.HasPrefix(path, "/openai/deployments/") {
+		return nil, "", false
+	}
+	t := g.providers[name]
+	if t == nil {
+		t = g.wires[name]
+	}
+	if t == nil {
+		return nil, "", false
+	}
+	return t, "/" + rest, true
+}
+
+// upstreamURL is where a call goes: base_url is what the provider's own SDK takes as its base, and OpenAI's
+// carries the version that its clients' paths carry too.
+func (t *target) upstreamURL(path, query string) *url.URL {
+	if t.wire == provider.OpenAI && strings.HasSuffix(t.base.Path, "/v1") {
+		path = strings.TrimPrefix(path, "/v1")
+	}
+	u := *t.base
+	raw := t.base.EscapedPath() + path
+	u.Path, u.RawPath = raw, ""
+	if plain, err := url.PathUnescape(raw); err == nil && plain != raw {
+		u.Path, u.RawPath = plain, raw
+	}
+	u.RawQuery = query
+	return &u
+}
+
+// credentialless returns the query without what proves who calls (semantics 16).
+func credentialless(query string) string {
+	if !strings.Contains(query, "key=") && !strings.Contains(query, "access_token=") {
+		return query
+	}
+	parts := strings.Split(query, "&")
+	kept := parts[:0]
+	for _, p := range parts {
+		if name, _, _ := strings.Cut(p, "="); name != "key" && name != "access_token" && name != "api_key" {
+			kept = append(kept, p)
+		}
+	}
+	return strings.Join(kept, "&")
+}

@@ -1,0 +1,87 @@
+package gateway
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+var effects = map[policy.Effect]ledger.Effect{
+	policy.Read: ledger.EffectRead, policy.Generation: ledger.EffectGeneration, policy.External: ledger.EffectExternal,
+}
+
+// choose reads what the call is and finds its workflow.
+func (c *call) choose() *Error {
+	c.spec = provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery,
+		Header: c.r.Header, Body: c.body, Wire: c.target.wire})
+	cfg := c.g.policy
+	if c.wanted != "" {
+		if c.wf = cfg.Workflow(c.wanted); c.wf == nil {
+			return errorf(CodeInvalidRequest, fmt.Sprintf("there is no workflow %q; workflows are %s", bounded(c.wanted), names(cfg)))
+		}
+	} else {
+		c.wf = cfg.Match(c.path, c.spec.Model, c.r.Header)
+	}
+	if c.client != nil && len(c.client.Workflows) > 0 && !slices.Contains(c.client.Workflows, c.wf.Name) {
+		return errorf(CodeForbidden, fmt.Sprintf("this credential may not use the workflow %q", c.wf.Name))
+	}
+	c.effect = effects[c.wf.EffectOf(c.spec.Read)]
+	c.hold = c.wf.UnknownRule(c.spec.Acts != "") == policy.HoldUnknown
+	return nil
+}
+
+func keyers(cfg *policy.Config) (map[string]*idempotency.Keyer, error) {
+	byName := make(map[string]*idempotency.Keyer, len(cfg.Workflows))
+	for i := range cfg.Workflows {
+		w := &cfg.Workflows[i]
+		k, err := idempotency.New(idempotency.Config{Ignore: w.Idempotency.Ignore,
+			SchemaVersion: w.Idempotency.SchemaVersion, Key: w.Idempotency.Key})
+		if err != nil {
+			return nil, fmt.Errorf("workflows.%s.idempotency: %w", w.Name, err)
+		}
+		byName[w.Name] = k
+	}
+	return byName, nil
+}
+
+func names(cfg *policy.Config) string {
+	list := make([]string, len(cfg.Workflows))
+	for i := range cfg.Workflows {
+		list[i] = cfg.Workflows[i].Name
+	}
+	return strings.Join(list, ", ")
+}
+
+func bounded(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}
+
+// derive computes what the request means and the key under which it is the same as another (interface.md §4).
+func (c *call) derive() *Error {
+	cfg := c.g.policy
+	r := idempotency.Request{Env: cfg.Env, Tenant: c.tenant, Workflow: c.wf.Name, Owner: c.owner, Method: c.r.Method,
+		Path: c.path, Query: c.r.URL.RawQuery, Header: c.r.Header, Body: c.body}
+	keyer := c.g.keyers[c.wf.Name]
+	c.fp = keyer.Fingerprint(&r)
+	switch {
+	case c.callerKey != "":
+		c.key, c.claimed = idempotency.ExplicitKey(cfg.Env, c.tenant, c.callerKey), true
+		return nil
+	case c.wf.Idempotency.Derive == policy.DeriveOff || !c.spec.Known:
+		return nil
+	}
+	key, err := keyer.DerivedKey(&r, c.fp)
+	if err != nil {
+		return &Error{Code: CodeInvalidRequest, Message: "workflow " + c.wf.Name + ": its key template does not fit this request: " + err.Error()}
+	}
+	c.key, c.claimed = key, c.wf.Idempotency.Derive == policy.DeriveAlways
+	return nil
+}

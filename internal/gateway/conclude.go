@@ -1,0 +1,177 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+func cause(ctx context.Context) error { return context.Cause(ctx) }
+
+// success is a complete answer.
+type success struct {
+	body       []byte
+	usage      provider.Usage
+	events     int
+	unrecorded bool
+}
+
+// succeed records a complete answer and lets clients have the rest of it: at once, or under durability: strict
+// when it is on record, at most commit_wait later (semantics 28).
+func (e *execution) succeed(resp *upstream.Response, s success) {
+	set := intent.Settlement{
+		Ending:     intent.Ending{End: ledger.AttemptSuccess, Status: resp.Status},
+		Outcome:    ledger.OutcomeSuccess,
+		Visibility: ledger.VisComplete, Partial: s.events > 0, ServedModel: e.served,
+		UsageIn: max(s.usage.Input, 0), UsageOut: max(s.usage.Output, 0), Delivery: ledger.DeliverySent,
+	}
+	if e.keep && !s.unrecorded {
+		e.answered = e.storedAnswer(resp.Status, resp.Header, s.body, s.events)
+		set.Answer, set.KeepUntil = &e.answered.answer, e.answered.until
+		set.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: s.body}
+	}
+	strict := e.wf.Durability == policy.Strict
+	err := e.op.Settle(set, !strict, e.landed)
+	h := &head{status: resp.Status, header: resp.Header, stream: s.events > 0, unrecorded: s.unrecorded}
+	if errors.Is(err, intent.ErrCommitWait) {
+		h.pending = true
+	} else if err != nil {
+		e.g.logger.Error("a complete answer could not be recorded", "intent", e.op.ID(), "error", err)
+	}
+	e.rec.pending(h.pending)
+	e.rec.open(h)
+	e.rec.show(e.rec.size)
+	e.end(ending{})
+}
+
+// conclude records a failure and lets clients know: by end, or by what the recording shows already.
+func (e *execution) conclude(v verdict, how ending, body *ledger.Body) {
+	if how.fail != nil {
+		how.fail.Intent = e.op.ID()
+	}
+	if errors.Is(e.cause(), errInterrupted) && v.end != ledger.AttemptFailed {
+		e.interrupted(how)
+		return
+	}
+	if v.end == ledger.AttemptUnknown && (e.op.Head().Hold || v.lane != "") {
+		e.lose(v, how, body)
+		return
+	}
+	s := intent.Settlement{Ending: v.ending(), Outcome: ledger.OutcomeFailed, Reason: v.reason,
+		Visibility: e.visibility(), Partial: e.rec.shown(), ServedModel: e.served, Body: body}
+	if e.answered != nil {
+		s.Answer, s.KeepUntil = &e.answered.answer, e.answered.until
+	}
+	var err error
+	if v.end == ledger.AttemptNotSent {
+		err = e.op.NotSent(v.reason, v.rule)
+		defer e.forget()
+	} else {
+		err = e.op.Settle(s, e.wf.Durability != policy.Strict, e.landed)
+	}
+	if err != nil && !errors.Is(err, intent.ErrCommitWait) {
+		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)
+	}
+	e.logEnd(v)
+	e.end(how)
+}
+
+// lose holds the intent: nothing sends it again until evidence or a person has spoken (semantics 2).
+func (e *execution) lose(v verdict, how ending, body *ledger.Body) {
+	if how.fail != nil && how.fail.Code == CodeAllTiersFailed {
+		told := unknownError(e.op.ID())
+		told.Err = how.fail.Err
+		how.fail = told
+	}
+	err := e.op.Lose(v.ending(), body)
+	if err != nil {
+		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
+	}
+	e.logEnd(v)
+	e.end(how)
+	e.forget()
+}
+
+func (e *execution) interrupted(how ending) {
+	if err := e.op.Interrupt(errInterrupted.Error()); err != nil {
+		e.g.logger.Error("an interrupted call could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
+	}
+	if how.fail != nil {
+		how.fail.Message = "this gateway was stopped while the call was on its way"
+	}
+	e.end(how)
+	e.forget()
+}
+
+func (e *execution) logEnd(v verdict) {
+	e.g.logger.Warn("attempt failed", "intent", e.op.ID(), "workflow", e.wf.Name, "end", v.end.String(), "status", v.status,
+		"error_type", v.kind, "reason", v.reason, "rule", v.rule)
+}
+
+func (e *execution) visibility() ledger.Visibility {
+	if e.rec.shown() {
+		return ledger.VisPartial
+	}
+	return ledger.VisBefore
+}
+
+// landed is told when the record of a settled execution is durable, or never will be by this owner.
+func (e *execution) landed(err error) {
+	switch {
+	case errors.Is(err, ledger.ErrStale):
+		// Somebody else moved the intent: what we have is evidence, never state (semantics 6).
+		if e.answered != nil {
+			_ = e.op.Evidence(intent.Ending{End: ledger.AttemptSuccess, Status: e.answered.answer.HTTPStatus, Reason: "came after its lease was lost"},
+				&ledger.Body{Data: e.answered.body})
+		}
+	case err == nil && e.answered != nil && e.claimed:
+		e.g.replays.put(e.answered)
+	}
+	e.mu.Lock()
+	e.saved = true
+	e.mu.Unlock()
+	e.forget()
+}
+
+// unsaved says that the answer is complete and its record not yet durable.
+func (e *execution) unsaved() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.settled && !e.saved
+}
+
+func (e *execution) opID() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.op == nil {
+		return ""
+	}
+	return e.op.ID()
+}
+
+// replayed are the headers that a replay repeats (semantics 29): no cookies, dates or rate limits.
+var replayed = []string{"Content-Type", "Content-Encoding", "Content-Language", "Retry-After", "X-Request-Id", "Request-Id", "Openai-Processing-Ms",
+	"Openai-Version", "Openai-Organization", "X-Generation-Id"}
+
+func (e *execution) storedAnswer(status int, h http.Header, body []byte, events int) *stored {
+	kept := make(map[string][]string, 2)
+	for _, name := range replayed {
+		if v := h[name]; v != nil {
+			kept[name] = v
+		}
+	}
+	st := e.op.Status()
+	s := &stored{key: e.claim, fp: e.fp, id: e.op.ID(), body: body, at: e.g.ledger.Now(), tries: e.tries,
+		model:  [2]string{e.spec.Model, e.served},
+		answer: ledger.Answer{HTTPStatus: status, Header: kept, Source: st.Tier, Events: events, HasBody: true}}
+	if e.claimed {
+		s.until = e.keepUntil()
+	}
+	return s
+}

@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
+)
+
+// control reads our own headers, before anything is spent on the body.
+func (c *call) control() *Error {
+	h := c.r.Header
+	if _, ok := h["Idempotency-Key"]; ok {
+		c.callerKey = h.Get("Idempotency-Key")
+		if err := idempotency.ValidateKey(c.callerKey); err != nil {
+			return &Error{Code: CodeInvalidKey, Message: err.Error()}
+		}
+		if len(h["Idempotency-Key"]) > 1 {
+			return errorf(CodeInvalidKey, "more than one Idempotency-Key; send one")
+		}
+	}
+	if err := c.controlDeadline(h); err != nil {
+		return err
+	}
+	switch c.priority = h.Get("Holdfast-Priority"); c.priority {
+	case "":
+		c.priority = "normal"
+	case "high", "normal", "low":
+	default:
+		return errorf(CodeInvalidRequest, "Holdfast-Priority is high, normal or low")
+	}
+	c.wanted = h.Get("Holdfast-Workflow")
+	if c.owner == "" {
+		c.owner = h.Get("Holdfast-Owner")
+		if len(c.owner) > 256 {
+			return errorf(CodeInvalidRequest, "Holdfast-Owner has more than 256 bytes")
+		}
+	}
+	if n := h.Get("X-Stainless-Retry-Count"); n != "" && n != "0" && len(n) <= 3 {
+		c.trigger = "retry:" + n
+	}
+	c.fresh = h.Get("Holdfast-Fresh") == "1" || h.Get("Cache-Control") == "no-cache"
+	return nil
+}
+
+// maxDeadline is where a deadline stops meaning anything: beyond a day the policy's own limits rule.
+const maxDeadline = 24 * time.Hour
+
+func (c *call) controlDeadline(h http.Header) *Error {
+	v := h.Get("Holdfast-Deadline-Ms")
+	if _, ok := h["Holdfast-Deadline-Ms"]; !ok {
+		return nil
+	}
+	ms, err := strconv.ParseInt(v, 10, 64)
+	switch {
+	case err != nil:
+		return errorf(CodeInvalidRequest, "Holdfast-Deadline-Ms is an integer of milliseconds")
+	case ms <= 0:
+		return &Error{Code: CodeDeadline, Message: "the budget was exhausted on arrival; nothing was sent", Safe: safeYes}
+	case ms < int64(maxDeadline/time.Millisecond):
+		c.deadline = time.Duration(ms) * time.Millisecond
+	}
+	return nil
+}

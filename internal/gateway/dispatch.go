@@ -1,0 +1,160 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// begin says what is written before the act.
+func (c *call) begin() intent.Begin {
+	e := c.exec
+	a := e.attempt(c)
+	b := intent.Begin{Head: c.head(), Claim: c.claimed, Attempt: &a, Visibility: ledger.VisBefore}
+	now := c.g.ledger.Now()
+	b.ExpiresAt = now.Add(max(c.wf.Timeouts.Request, c.wf.Idempotency.Window))
+	if c.key != "" && !c.claimed {
+		b.DerivedUntil = now.Add(c.wf.Idempotency.Window)
+	}
+	return b
+}
+
+// head is what the log says of the call for ever.
+func (c *call) head() ledger.Intent {
+	return ledger.Intent{Tenant: c.tenant, Workflow: c.wf.Name, OwnerKey: c.owner, Effect: c.effect, Hold: c.hold,
+		Key: c.key, Explicit: c.callerKey != "", Fingerprint: c.fp, Method: c.r.Method, Path: c.path,
+		Provider: c.target.conf.Name, Endpoint: c.spec.Endpoint, RequestedModel: c.spec.Model, Stream: c.spec.Stream,
+		Priority: c.priority, MaxAttempts: 1, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger}
+}
+
+func holderOf(err error) string {
+	var d *intent.DuplicateError
+	if errors.As(err, &d) {
+		return d.Holder
+	}
+	return ""
+}
+
+// attempt names the upstream call that c needs.
+func (e *execution) attempt(c *call) intent.Attempt {
+	model := c.spec.Model
+	tier := c.target.conf.Name
+	if len(c.wf.Tiers) == 1 {
+		if t := &c.wf.Tiers[0]; t.Name != "" {
+			tier = t.Name
+		}
+		if m := c.wf.Tiers[0].Model; m != "" {
+			model = m
+		}
+	}
+	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + c.spec.Endpoint, Tier: tier, Model: model}
+}
+
+// hopByHop headers end at a proxy (RFC 9110 §7.6.1).
+var hopByHop = map[string]bool{
+	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Proxy-Authenticate": true,
+	"Proxy-Authorization": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
+}
+
+// outbound is the request as it goes to the provider (interface.md §2).
+func (c *call) outbound() *upstream.Request {
+	t := c.target
+	h := make(http.Header, len(c.r.Header)+2)
+	forwardHeaders(h, c.r.Header)
+	query := c.r.URL.RawQuery
+	if t.key != "" || !c.g.guard.Open() {
+		for _, name := range credentialHeaders {
+			delete(h, name)
+		}
+		query = credentialless(query)
+	}
+	if t.key != "" {
+		t.authorize(h)
+	}
+	for _, x := range t.conf.Headers {
+		h.Set(x.Name, x.Value.Reveal())
+	}
+	// An answer must be read as it passes: no coding that hides its events.
+	set(h, "Accept-Encoding", "identity")
+	if c.effect == ledger.EffectExternal && c.key != "" {
+		set(h, "Idempotency-Key", idempotency.OutboundKey(c.g.secret, c.key))
+	}
+	return &upstream.Request{Method: c.r.Method, Target: t.upstreamURL(c.path, query), Header: h, Body: c.body}
+}
+
+func forwardHeaders(to, from http.Header) {
+	var named []string
+	for _, v := range from["Connection"] {
+		named = append(named, strings.Split(v, ",")...)
+	}
+	for name, values := range from {
+		if hopByHop[name] || strings.HasPrefix(name, "Holdfast-") || name == "Idempotency-Key" ||
+			name == "Content-Length" || name == "Cookie" || name == "Expect" || name == "Origin" {
+			continue
+		}
+		to[name] = values
+	}
+	for _, n := range named {
+		to.Del(strings.TrimSpace(n))
+	}
+}
+
+// authorize puts the configured key where this wire, or this provider's auth_header, expects it.
+func (t *target) authorize(h http.Header) {
+	switch {
+	case t.head != "" && !strings.EqualFold(t.head, "Authorization"):
+		h.Set(t.head, t.key)
+	case t.head == "" && t.wire == "anthropic":
+		set(h, "X-Api-Key", t.key)
+	case t.head == "" && t.wire == "gemini":
+		set(h, "X-Goog-Api-Key", t.key)
+	default:
+		set(h, "Authorization", "Bearer "+t.key)
+	}
+}
+
+// run starts the upstream call. A stream gets a goroutine of its own, so that clients come and go; a plain
+// answer is whole before any client gets a byte, so the first client's goroutine does the work: the call is
+// not bound to its connection either way.
+func (c *call) run() *Error {
+	if !c.leader {
+		return nil
+	}
+	e := c.exec
+	if c.r.Context().Err() != nil && e.attached() == 1 && !mutant.On("dispatch-for-nobody") {
+		return c.nobodyWaits()
+	}
+	e.request = c.outbound()
+	e.tries = e.op.Status().Attempt
+	e.served = e.op.Status().ServedModel
+	e.budget = c.wf.Timeouts.Total
+	if c.deadline > 0 {
+		e.budget = min(e.budget, c.deadline)
+	}
+	if e.key == "" {
+		e.key = e.op.ID()
+		c.g.registry.join(e.key, e)
+	}
+	c.admitted = false // the execution gives the place back
+	c.g.running.Add(1)
+	if c.spec.Stream || e.wf.OnDisconnect == "cancel" {
+		go e.run()
+		return nil
+	}
+	e.run()
+	return nil
+}
+
+// nobodyWaits ends an operation whose client left before anything was sent (semantics 25).
+func (c *call) nobodyWaits() *Error {
+	if err := c.exec.op.NotSent("its client left before it was sent", "semantics 25"); err != nil {
+		c.g.logger.Warn("a call that was not sent could not be marked so", "intent", c.exec.op.ID(), "error", err)
+	}
+	return c.abandon(&Error{Code: CodeInFlight, Message: "its client left before it was sent", Intent: c.exec.op.ID()})
+}

@@ -1,0 +1,274 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// duplicate looks for the operation that this request repeats: a running one in this process, then a recent
+// answer. What only the ledger knows, the claim finds.
+func (c *call) duplicate() *Error {
+	if !c.claimed {
+		c.exec, c.leader = c.g.newExecution(c), true
+		return nil
+	}
+	c.g.observer.Lookup(c.wf.Name)
+	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {
+		return c.replayStored(s)
+	}
+	c.exec, c.leader = c.g.newExecution(c), true
+	c.exec.key = c.key
+	if running := c.g.registry.join(c.key, c.exec); running != nil {
+		c.exec.cancel(nil)
+		c.exec, c.leader = running, false
+		return c.follow(running)
+	}
+	return nil
+}
+
+// follow answers a duplicate of a running execution by on_in_flight.
+func (c *call) follow(e *execution) *Error {
+	c.replay = true
+	if e.fp != c.fp {
+		return reused(e.opID())
+	}
+	c.g.observer.Duplicate(c.wf.Name, "in_flight")
+	switch {
+	case e.unsaved() && c.g.ledger.Healthy() != nil:
+		// The answer exists, its record does not yet: until the store is back nobody else may get it
+		// (semantics 18).
+		return &Error{Code: CodeInFlight, Message: "the first request with this key is not yet on record: the store is unavailable",
+			Intent: e.opID(), Degraded: "store"}
+	case c.wf.Idempotency.OnInFlight == policy.Conflict:
+		return &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: e.opID()}
+	case e.attached() > c.g.policy.Limits.Attached:
+		return &Error{Code: CodeInFlight, Message: "limits.attached clients wait for this answer already", Intent: e.opID()}
+	case c.wf.Idempotency.OnInFlight == policy.Wait:
+		return c.awaitEnd(e)
+	}
+	return nil
+}
+
+func (c *call) awaitEnd(e *execution) *Error {
+	ctx, stop := c.patience()
+	defer stop()
+	select {
+	case <-e.finished:
+		return nil
+	case <-ctx.Done():
+		return c.waited(e, ctx)
+	}
+}
+
+// patience bounds how long this client waits for somebody else's execution.
+func (c *call) patience() (context.Context, context.CancelFunc) {
+	limit := c.wf.Timeouts.Request
+	if c.deadline > 0 {
+		limit = min(limit, c.deadline)
+	}
+	return context.WithDeadline(c.r.Context(), c.began.Add(limit))
+}
+
+// waited says that this client's time is over while the operation goes on.
+func (c *call) waited(e *execution, ctx context.Context) *Error {
+	if c.r.Context().Err() != nil {
+		return nil
+	}
+	return &Error{Code: CodeDeadline, Message: "this request's time is over; the operation still runs, and its answer is kept for the same key",
+		Safe: safeYes, Intent: e.opID(), Err: ctx.Err()}
+}
+
+func reused(id string) *Error {
+	return &Error{Code: CodeKeyReused, Intent: id,
+		Message: "this Idempotency-Key was used for a different request; use a new key for a new request"}
+}
+
+// held answers for a key that the ledger says is claimed, or takes over an intent that waits for this request.
+// again is true when the holder has gone meanwhile.
+func (c *call) held(holder string) (again bool, refusal *Error) {
+	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	r, err := c.g.ledger.Get(ctx, holder)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, c.storeAway(err)
+	}
+	if r.Fingerprint != c.fp {
+		return false, reused(r.ID)
+	}
+	switch r.State {
+	case ledger.Settled:
+		return c.heldSettled(ctx, r)
+	case ledger.Unknown:
+		c.duplicateOf(r, "unknown")
+		return false, unknownError(r.ID)
+	case ledger.Created, ledger.Dispatched:
+		if r.LeaseOwner == "" && !(r.State == ledger.Dispatched && r.Hold) {
+			return c.takeOver(r)
+		}
+	}
+	c.duplicateOf(r, "in_flight")
+	return false, &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: r.ID}
+}
+
+func unknownError(id string) *Error {
+	return &Error{Code: CodeOutcomeUnknown, Intent: id, Message: "the effect of this request may have happened and its outcome is not known; " +
+		"nothing is sent again until evidence or a person settles it (holdfast trace " + id + ")"}
+}
+
+func (c *call) duplicateOf(r *ledger.Record, kind string) {
+	c.g.observer.Duplicate(c.wf.Name, kind)
+	c.g.log.Load(r).Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "interface §4"})
+}
+
+// heldSettled replays what the ledger kept.
+func (c *call) heldSettled(ctx context.Context, r *ledger.Record) (bool, *Error) {
+	if !r.ClaimUntil.IsZero() && !c.g.ledger.Now().Before(r.ClaimUntil) {
+		return true, nil
+	}
+	c.duplicateOf(r, "settled")
+	s, err := c.g.load(ctx, r)
+	if err != nil {
+		return false, c.storeAway(err)
+	}
+	return false, c.replayStored(s)
+}
+
+// load reads a settled answer back and keeps it at hand.
+func (g *Gateway) load(ctx context.Context, r *ledger.Record) (*stored, error) {
+	s := &stored{key: r.Key, fp: r.Fingerprint, id: r.ID, until: r.ClaimUntil, at: r.SettledAt,
+		model: [2]string{r.RequestedModel, r.ServedModel}, tries: r.Attempt}
+	if r.Answer == nil {
+		s.reason = "it was settled as " + r.Outcome.String() + " without an answer on record"
+		return s, nil
+	}
+	s.answer = *r.Answer
+	if r.Answer.HasBody {
+		b, err := g.ledger.Body(ctx, r.ID, ledger.BodyAnswer)
+		if errors.Is(err, ledger.ErrNotFound) {
+			s.reason = "its answer is no longer kept"
+			return s, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		s.body = b.Data
+	}
+	if !s.until.IsZero() {
+		g.replays.put(s)
+	}
+	return s, nil
+}
+
+// takeOver goes on with an intent that waits for a request with its key (semantics 7): the compare-and-set of
+// its next attempt decides who.
+func (c *call) takeOver(r *ledger.Record) (again bool, refusal *Error) {
+	op := c.g.log.Load(r)
+	err := op.Dispatch(c.exec.attempt(c))
+	switch {
+	case errors.Is(err, ledger.ErrStale):
+		return true, nil
+	case err != nil:
+		return false, c.storeAway(err)
+	}
+	op.Note(ledger.Event{Kind: "note", Reason: "taken over by a request with its key", Rule: "semantics 7"})
+	c.exec.op, c.exec.began = op, r.CreatedAt
+	return false, nil
+}
+
+// storeAway refuses because the store cannot be read or written: nothing was sent.
+func (c *call) storeAway(err error) *Error {
+	c.g.observer.StoreError(c.wf.Name)
+	return &Error{Code: CodeStoreUnavailable, Message: "the store is unavailable; nothing was sent", Err: err, Degraded: "store"}
+}
+
+// admit takes a place among the workers.
+func (c *call) admit() *Error {
+	if !c.leader {
+		return nil
+	}
+	if c.g.draining.Load() {
+		return c.abandon(errorf(CodeDraining, "this gateway is shutting down; nothing was sent"))
+	}
+	if c.g.working.Add(1) > int64(c.g.policy.Limits.Workers) {
+		c.g.working.Add(-1)
+		return c.abandon(errorf(CodeShed, "limits.workers calls are in progress; nothing was sent"))
+	}
+	c.admitted = true
+	return nil
+}
+
+// claim makes the claim and the first attempt durable, in one commit, before anything is sent.
+func (c *call) claim() *Error {
+	if !c.leader {
+		return nil
+	}
+	for range 4 { // each turn another owner moved the holder between two reads
+		again, err := c.claimOnce()
+		if err != nil {
+			return c.abandon(err)
+		}
+		if c.done || !again {
+			return nil
+		}
+	}
+	return c.abandon(&Error{Code: CodeInFlight, Message: "the operation with this key is changing hands"})
+}
+
+func (c *call) claimOnce() (again bool, refusal *Error) {
+	op, err := c.g.log.Begin(c.begin())
+	holder := holderOf(err)
+	switch {
+	case holder != "":
+		again, refusal = c.held(holder)
+		if refusal == nil && c.done {
+			c.standDown()
+		}
+		return again, refusal
+	case err != nil:
+		return false, c.storeAway(err)
+	}
+	if mutant.On("dispatch-before-claim") {
+		return false, nil
+	}
+	c.exec.op, c.exec.began = op, op.Head().CreatedAt
+	return false, nil
+}
+
+// abandon gives up an execution of which nothing was sent: followers get the same error.
+func (c *call) abandon(err *Error) *Error {
+	e := c.exec
+	e.end(ending{fail: err})
+	c.yield()
+	return err
+}
+
+// standDown makes followers look the key up again: its answer is elsewhere.
+func (c *call) standDown() {
+	c.exec.end(ending{again: true})
+	c.yield()
+}
+
+func (c *call) yield() {
+	if c.admitted {
+		c.g.working.Add(-1)
+		c.admitted = false
+	}
+	c.exec.forget()
+}
+
+// keepUntil is the end of the claim of an answer that is kept (semantics 13).
+func (e *execution) keepUntil() time.Time {
+	i := e.wf.Idempotency
+	if e.op.Head().Explicit {
+		return e.g.ledger.Now().Add(i.TTL)
+	}
+	return e.began.Add(i.Window)
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/internal/provider"
+)
+
+// refuse answers with an error of the gateway's own, in the envelope of the API that was called, so that SDKs
+// raise their usual types (interface.md §2).
+func (c *call) refuse(e *Error) {
+	c.code = e.Code
+	c.done = true
+	if c.target != nil && c.spec.Wire == "" {
+		c.spec.Wire = c.target.wire
+	}
+	h := c.w.Header()
+	e.headers(h, c.effect)
+	if c.exec != nil {
+		c.operation(h)
+	}
+	body := e.envelope().Body(&c.spec)
+	set(h, "Content-Type", provider.ContentType)
+	set(h, "Content-Length", strconv.Itoa(len(body)))
+	c.status = e.Status()
+	c.w.WriteHeader(c.status)
+	_, _ = c.w.Write(body)
+	if e.Err != nil {
+		c.g.logger.Warn("request refused", "code", string(e.Code), "intent", e.Intent, "workflow", c.workflow(), "error", e.Err)
+	}
+}
+
+func (e *Error) envelope() *provider.Error {
+	return &provider.Error{Code: string(e.Code), Status: e.Status(), Message: "holdfast: " + e.Message, RequestID: e.Intent}
+}
+
+func (c *call) workflow() string {
+	if c.wf == nil {
+		return ""
+	}
+	return c.wf.Name
+}
+
+// streamError is fail as the last bytes of a stream that clients have seen a part of.
+func (e *execution) streamError(fail *Error, format provider.Format, p *provider.Progress) []byte {
+	shown := *p
+	if format == provider.JSONArray && p.Completing >= 0 && e.rec.visibleTo() <= p.Completing {
+		shown.Events-- // the last element is held back: it is not in front of the error
+	}
+	return fail.envelope().InStream(&e.spec, format, &shown)
+}
+
+// statusOf are the statuses that error types stand for where an error comes under a 200 (Anthropic's and
+// Google's error pages, OpenAI's error codes).
+var statusOf = map[string]int{
+	"invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
+	"not_found_error": 404, "conflict_error": 409, "request_too_large": 413, "rate_limit_error": 429, "api_error": 500,
+	"timeout_error": 504, "overloaded_error": 529,
+	"rate_limit_exceeded": 429, "insufficient_quota": 429, "slow_down": 429, "tokens": 429, "requests": 429,
+	"server_is_overloaded": 503, "service_unavailable_error": 503, "server_error": 500, "invalid_prompt": 400,
+	"context_length_exceeded": 400, "content_filter": 400,
+	"INVALID_ARGUMENT": 400, "FAILED_PRECONDITION": 400, "UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "NOT_FOUND": 404,
+	"ABORTED": 409, "RESOURCE_EXHAUSTED": 429, "CANCELLED": 499, "INTERNAL": 500, "UNKNOWN": 500, "UNAVAILABLE": 503,
+	"DEADLINE_EXCEEDED": 504,
+}
+
+// errorStatus is the HTTP status of an error that came under a 200: the one it names, else its type's, else 502.
+func errorStatus(document []byte, kind string) int {
+	for _, path := range []string{"error.code", "error.status_code", "error.raw_status_code", "code"} {
+		if n := int(gjson.GetBytes(document, path).Int()); n >= 400 && n <= 599 {
+			return n
+		}
+	}
+	if n, ok := statusOf[kind]; ok {
+		return n
+	}
+	for _, path := range []string{"error.type", "error.status", "response.error.code"} {
+		if n, ok := statusOf[gjson.GetBytes(document, path).String()]; ok {
+			return n
+		}
+	}
+	return http.StatusBadGateway
+}
+
+// errorDocument is an in-stream error as the body of an answer of its own: the provider's words, in the
+// envelope that its plain errors have.
+func (e *execution) errorDocument(data []byte, kind string, status int) []byte {
+	doc := gjson.ParseBytes(data)
+	if doc.Get("error").IsObject() && gjson.ValidBytes(data) {
+		return data
+	}
+	message := doc.Get("message").String()
+	for _, path := range []string{"response.error.message", "error"} {
+		if message == "" {
+			message = doc.Get(path).String()
+		}
+	}
+	if message == "" {
+		message = "the provider's stream failed"
+	}
+	return (&provider.Error{Code: kind, Status: status, Message: message}).Body(&e.spec)
+}
+
+func jsonHeader(h http.Header) http.Header {
+	out := h.Clone()
+	set(out, "Content-Type", provider.ContentType)
+	return out
+}
+
+// mask takes credentials out of an error's body before it is passed on or kept (interface.md, settled
+// questions): the ones that this call was sent with.
+func (e *execution) mask(body []byte) []byte {
+	for _, name := range credentialHeaders {
+		for _, v := range e.request.Header[name] {
+			body = maskWord(body, v)
+		}
+	}
+	return body
+}

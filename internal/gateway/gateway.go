@@ -1,0 +1,166 @@
+// Package gateway is the data plane: the way of a request from a client to a provider and back, once.
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Config makes a Gateway. All fields but Observer are needed.
+type Config struct {
+	Policy   *policy.Config
+	Ledger   ledger.Ledger
+	Log      *intent.Log
+	Upstream upstream.Client
+	// API answers /holdfast/v1/… on the data port for the tenant that Tenant(r) names; nil: not found.
+	API      http.Handler
+	Observer Observer
+	Logger   *slog.Logger
+}
+
+// Gateway serves the data plane. It is an http.Handler, safe for concurrent use.
+type Gateway struct {
+	policy   *policy.Config
+	ledger   ledger.Ledger
+	log      *intent.Log
+	upstream upstream.Client
+	api      http.Handler
+	observer Observer
+	logger   *slog.Logger
+
+	providers map[string]*target
+	wires     map[string]*target // first provider of each type
+	guard     *Guard
+	keyers    map[string]*idempotency.Keyer // by workflow
+	salt      []byte                        // of tenants made from forwarded credentials
+	secret    []byte                        // of outbound keys (semantics 17)
+
+	registry registry
+	replays  *replayCache
+	mem      memory
+	working  atomic.Int64
+	running  sync.WaitGroup
+	draining atomic.Bool
+	through  http.RoundTripper // for what is passed on unbuffered
+	proxyLog *log.Logger
+}
+
+// New reads the store's secrets and returns a Gateway.
+func New(ctx context.Context, c Config) (*Gateway, error) {
+	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API,
+		observer: c.Observer, logger: c.Logger, replays: newReplayCache(replayBytes)}
+	if g.observer == nil {
+		g.observer = silent{}
+	}
+	if g.logger == nil {
+		g.logger = slog.New(slog.DiscardHandler)
+	}
+	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
+	g.mem.max = c.Policy.Limits.BodyMemory
+	var err error
+	if g.salt, err = c.Ledger.Secret(ctx, "salt"); err != nil {
+		return nil, fmt.Errorf("gateway: read the store's salt: %w", err)
+	}
+	if g.secret, err = c.Ledger.Secret(ctx, "hmac"); err != nil {
+		return nil, fmt.Errorf("gateway: read the store's secret: %w", err)
+	}
+	if g.providers, g.wires, err = targets(c.Policy); err != nil {
+		return nil, err
+	}
+	if g.keyers, err = keyers(c.Policy); err != nil {
+		return nil, err
+	}
+	g.guard = NewGuard(c.Policy.Auth)
+	return g, nil
+}
+
+type stage struct {
+	name string
+	run  func(*call) *Error
+}
+
+// stages is the way of a request (design.md §2). Each either goes on, answers (done), or refuses. Waiting in a
+// lane, permits of a tier, the cache and the tier loop take their places between duplicate and claim, and in
+// execution.run.
+var stages = [...]stage{
+	{"route", (*call).route},         // which provider, which path
+	{"identify", (*call).identify},   // whose call: tenant, owner
+	{"control", (*call).control},     // our own headers
+	{"read", (*call).read},           // the body, bounded
+	{"policy", (*call).choose},       // which workflow, which effect
+	{"pass", (*call).pass},           // reads and unknown paths need no intent's answer
+	{"key", (*call).derive},          // what the request means
+	{"duplicate", (*call).duplicate}, // replay, attach, 409, 422
+	{"admit", (*call).admit},         // a place among the workers
+	{"claim", (*call).claim},         // claim + dispatched, durable
+	{"run", (*call).run},             // the upstream call
+	{"answer", (*call).answer},       // the recording, to this client
+}
+
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !g.guard.admit(w, r) {
+		return
+	}
+	if local(r.URL.Path) {
+		g.serveLocal(w, r)
+		return
+	}
+	c := &call{g: g, w: w, r: r, began: time.Now()}
+	defer c.observe()
+	defer c.release()
+	for i := 0; i < len(stages); i++ {
+		if err := stages[i].run(c); err != nil {
+			c.refuse(err)
+			return
+		}
+		if c.done {
+			return
+		}
+		if c.again {
+			c.lookAgain()
+			i = duplicateStage - 1
+		}
+	}
+}
+
+// duplicateStage is where a call begins again whose running answer turned out to be elsewhere.
+var duplicateStage = slices.IndexFunc(stages[:], func(s stage) bool { return s.name == "duplicate" })
+
+// Ready is nil while new work is taken on, else the reason why not.
+func (g *Gateway) Ready() error {
+	if g.draining.Load() {
+		return fmt.Errorf("draining: no new work is taken on")
+	}
+	return g.ledger.Healthy()
+}
+
+// Drain stops taking on work and waits for what is in progress, until ctx ends; what is then still on its way
+// is recorded as interrupted, and its clients are told in their streams.
+func (g *Gateway) Drain(ctx context.Context) {
+	g.draining.Store(true)
+	finished := make(chan struct{})
+	go func() {
+		g.running.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+		return
+	case <-ctx.Done():
+	}
+	g.registry.each(func(e *execution) { e.cancel(errInterrupted) })
+	<-finished
+}

@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/internal/policy"
+)
+
+// mainTenant is everybody's tenant where the gateway's own credential goes to the provider (semantics 44).
+const mainTenant = "main"
+
+// Guard says who may talk to a listener: hosts against DNS rebinding, credentials against strangers.
+type Guard struct {
+	hosts  map[string]bool
+	keys   map[[32]byte]*policy.AuthKey
+	tenant string
+}
+
+// NewGuard compiles auth.
+func NewGuard(a policy.Auth) *Guard {
+	g := &Guard{hosts: map[string]bool{"localhost": true}, keys: map[[32]byte]*policy.AuthKey{}, tenant: a.Tenant}
+	for _, h := range a.Hosts {
+		g.hosts[strings.ToLower(h)] = true
+	}
+	for i := range a.Keys {
+		k := &a.Keys[i]
+		g.keys[sha256.Sum256([]byte(k.Key.Reveal()))] = k
+	}
+	return g
+}
+
+// Open says that no credential of ours is asked for.
+func (g *Guard) Open() bool { return len(g.keys) == 0 }
+
+// HostAllowed refuses names that a web page could have made resolve to us. An address is no such name.
+func (g *Guard) HostAllowed(r *http.Request) bool {
+	if !g.allowed(r.Host) {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || u.Host == "" {
+		return false
+	}
+	return strings.EqualFold(u.Host, r.Host) || g.hosts[strings.ToLower(u.Hostname())] && u.Hostname() != "localhost"
+}
+
+func (g *Guard) allowed(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
+	return g.hosts[host] || net.ParseIP(host) != nil
+}
+
+// admit answers 403 where the host or the page that calls is a stranger's.
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path == "/healthz" || r.URL.Path == "/readyz" || g.HostAllowed(r) {
+		return true
+	}
+	refuseHost(w)
+	return false
+}
+
+func refuseHost(w http.ResponseWriter) {
+	set(w.Header(), "Holdfast-Error", string(CodeForbidden))
+	set(w.Header(), "Holdfast-Safe-To-Retry", safeNo)
+	set(w.Header(), "X-Should-Retry", "false")
+	http.Error(w, "holdfast: this host name or origin is not allowed; add it to auth.hosts", http.StatusForbidden)
+}
+
+// Client returns the configured credential that r carries, nil for a stranger's.
+func (g *Guard) Client(r *http.Request) *policy.AuthKey {
+	return g.keys[sha256.Sum256([]byte(Credential(r)))]
+}
+
+// credentialHeaders carry what proves who calls. They are replaced or forwarded, never logged or hashed in the
+// clear.
+var credentialHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
+
+// Credential is what the request proves its caller by: a header of any provider's kind, or Gemini's ?key=.
+func Credential(r *http.Request) string {
+	for _, name := range credentialHeaders {
+		v := r.Header.Get(name)
+		if v == "" {
+			continue
+		}
+		if scheme, rest, ok := strings.Cut(v, " "); ok && strings.EqualFold(scheme, "Bearer") {
+			return strings.TrimSpace(rest)
+		}
+		return v
+	}
+	if strings.Contains(r.URL.RawQuery, "key=") || strings.Contains(r.URL.RawQuery, "access_token=") {
+		q := r.URL.Query()
+		for _, name := range []string{"key", "access_token", "api_key"} {
+			if v := q.Get(name); v != "" {
+				return v
+			}
+		}
+	}
+	return ""
+}
+
+// identify finds the tenant (semantics 44).
+func (c *call) identify() *Error {
+	g := c.g
+	c.tenant = mainTenant
+	switch {
+	case !g.guard.Open():
+		c.client = g.guard.Client(c.r)
+		if c.client == nil {
+			return errorf(CodeUnauthorized, "this credential is not one of auth.keys")
+		}
+		c.tenant, c.owner = c.client.Tenant, c.client.Owner
+	case c.target.key == "":
+		c.tenant = g.forwardedTenant(Credential(c.r))
+	}
+	if g.guard.tenant != "" {
+		c.tenant = g.guard.tenant
+	}
+	return nil
+}
+
+// forwardedTenant separates callers by the credential that is forwarded, without keeping it.
+func (g *Gateway) forwardedTenant(credential string) string {
+	if credential == "" {
+		return "anonymous"
+	}
+	m := hmac.New(sha256.New, g.salt)
+	m.Write([]byte(credential))
+	return "c-" + hex.EncodeToString(m.Sum(nil)[:12])
+}

@@ -1,0 +1,79 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/internal/provider"
+)
+
+// local says that a path is the gateway's own.
+func local(path string) bool {
+	return path == "/healthz" || path == "/readyz" || strings.HasPrefix(path, "/holdfast/")
+}
+
+type tenantKey struct{}
+
+// Tenant is the tenant of a request that the gateway handed to Config.API.
+func Tenant(r *http.Request) string {
+	t, _ := r.Context().Value(tenantKey{}).(string)
+	return t
+}
+
+// serveLocal answers the gateway's own paths. The health checks need neither credential nor host and write
+// nothing (semantics 44).
+func (g *Gateway) serveLocal(w http.ResponseWriter, r *http.Request) {
+	switch {
+	case r.URL.Path == "/healthz":
+		w.WriteHeader(http.StatusOK)
+		_, _ = w.Write([]byte("ok\n"))
+	case r.URL.Path == "/readyz":
+		WriteReady(w, g.Ready())
+	default:
+		g.serveAPI(w, r)
+	}
+}
+
+// WriteReady answers a readiness check.
+func WriteReady(w http.ResponseWriter, err error) {
+	if err != nil {
+		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write([]byte("ready\n"))
+}
+
+func (g *Gateway) serveAPI(w http.ResponseWriter, r *http.Request) {
+	c := &call{g: g, w: w, r: r, target: &target{wire: provider.OpenAI}}
+	if g.api == nil {
+		c.refuse(errorf(CodeNotFound, "no such path"))
+		return
+	}
+	tenant := mainTenant
+	if !g.guard.Open() {
+		client := g.guard.Client(r)
+		if client == nil {
+			c.refuse(errorf(CodeUnauthorized, "this credential is not one of auth.keys"))
+			return
+		}
+		tenant = client.Tenant
+	} else if cred := Credential(r); cred != "" && !g.replacesAll() {
+		tenant = g.forwardedTenant(cred)
+	}
+	if g.guard.tenant != "" {
+		tenant = g.guard.tenant
+	}
+	g.api.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tenantKey{}, tenant)))
+}
+
+// replacesAll says that no provider sees its clients' own credentials.
+func (g *Gateway) replacesAll() bool {
+	for _, t := range g.providers {
+		if t.key == "" {
+			return false
+		}
+	}
+	return true
+}

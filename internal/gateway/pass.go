@@ -1,0 +1,238 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httputil"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// streamsThrough says that a body is passed on as it comes: an unknown path without a key, or a tunnel. Which
+// body it is does not matter there, so nothing is held.
+func (c *call) streamsThrough() bool {
+	if c.r.Header.Get("Upgrade") != "" {
+		return true
+	}
+	spec := provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery, Header: c.r.Header,
+		Wire: c.target.wire})
+	return !spec.Known && c.callerKey == ""
+}
+
+// pass serves what needs no claim: reads, which are no intents (semantics 1); unknown paths without a key, which
+// are logged and passed on unbuffered; tunnels; and workflows that only observe.
+func (c *call) pass() *Error {
+	switch {
+	case c.r.Header.Get("Upgrade") != "":
+		return c.tunnel()
+	case c.effect == ledger.EffectRead && c.spec.Known:
+		return c.readThrough()
+	case c.effect == ledger.EffectRead:
+		return c.proxied(nil)
+	case !c.spec.Known && c.callerKey == "":
+		return c.logged()
+	case c.wf.Mode == policy.Observe:
+		return c.observed()
+	}
+	return nil
+}
+
+// readThrough passes a read on: no row, no key, and no store needed.
+func (c *call) readThrough() *Error {
+	ctx, stop := context.WithDeadlineCause(c.r.Context(), c.began.Add(c.budget()), errTotal)
+	defer stop()
+	c.done, c.source = true, c.target.conf.Name
+	resp, err := c.g.upstream.Do(ctx, c.outbound())
+	if err != nil {
+		return c.readFailed(err)
+	}
+	defer resp.Body.Close()
+	out := c.w.Header()
+	for name, v := range resp.Header {
+		if !hopByHop[name] {
+			out[name] = v
+		}
+	}
+	set(out, "Holdfast-Source", c.target.conf.Name)
+	c.status = resp.Status
+	c.w.WriteHeader(resp.Status)
+	if _, err := copyAtOnce(c.w, resp.Body); err != nil {
+		panic(http.ErrAbortHandler) // a clean end would pass for a whole answer
+	}
+	return nil
+}
+
+func (c *call) budget() time.Duration {
+	if c.deadline > 0 {
+		return min(c.deadline, c.wf.Timeouts.Total)
+	}
+	return c.wf.Timeouts.Total
+}
+
+func (c *call) readFailed(err error) *Error {
+	if c.r.Context().Err() != nil {
+		c.status = 499
+		return nil
+	}
+	var ue *upstream.Error
+	if errors.Is(err, errTotal) || errors.As(err, &ue) && ue.Timeout {
+		return &Error{Code: CodeDeadline, Message: "the provider did not answer in time", Err: err, Safe: safeYes}
+	}
+	return &Error{Code: CodeAllTiersFailed, Message: "the provider could not be reached or did not answer", Err: err, Safe: safeYes}
+}
+
+// copyAtOnce copies and flushes whenever nothing more is ready.
+func copyAtOnce(w http.ResponseWriter, body upstream.Body) (int64, error) {
+	block := largeBlocks.Get().(*[largeBlock]byte)
+	defer largeBlocks.Put(block)
+	flusher := http.NewResponseController(w)
+	var total int64
+	for {
+		n, err := body.Read(block[:])
+		total += int64(n)
+		if n > 0 {
+			if _, werr := w.Write(block[:n]); werr != nil {
+				return total, werr
+			}
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		if body.Buffered() == 0 {
+			_ = flusher.Flush()
+		}
+	}
+}
+
+// logged passes a call of an unknown path on, with its attempt on record before a byte leaves.
+func (c *call) logged() *Error {
+	op, err := c.g.log.Begin(c.passing())
+	if err != nil {
+		return c.storeAway(err)
+	}
+	return c.proxied(op)
+}
+
+func (c *call) passing() intent.Begin {
+	c.exec = nil
+	a := (&execution{}).attempt(c)
+	return intent.Begin{Head: c.head(), Attempt: &a, Visibility: ledger.VisBefore}
+}
+
+// observed changes nothing of the call: what would have been done is worked out beside it and put on record.
+func (c *call) observed() *Error {
+	if err := c.derive(); err != nil {
+		c.g.logger.Info("observe: would have been refused", "workflow", c.wf.Name, "code", string(err.Code), "reason", err.Message)
+	}
+	would := "run"
+	if c.key != "" {
+		c.g.observer.Lookup(c.wf.Name)
+		if seen, err := c.g.ledger.Derived(c.r.Context(), c.key, 1); err == nil && len(seen) > 0 {
+			would = "replay or attach to " + seen[0].ID
+			if seen[0].Fingerprint != c.fp {
+				would = "refuse: the key was used for another request, " + seen[0].ID
+			}
+			c.g.observer.Duplicate(c.wf.Name, "observed")
+			c.g.logger.Info("observe: duplicate", "workflow", c.wf.Name, "would", would)
+		}
+	}
+	b := c.passing()
+	if c.key != "" {
+		b.DerivedUntil = c.g.ledger.Now().Add(c.wf.Idempotency.Window)
+	}
+	op, err := c.g.log.Begin(b)
+	if err != nil {
+		c.g.observer.StoreError(c.wf.Name)
+		c.g.logger.Warn("observe: not on record; the call goes on", "error", err)
+		return c.proxied(nil)
+	}
+	op.Note(ledger.Event{Kind: "note", Reason: "observe: would " + would, Rule: "workflows." + c.wf.Name + ".mode"})
+	return c.proxied(op)
+}
+
+// proxied passes the call on, unbuffered in both directions, and settles op by what came of it.
+func (c *call) proxied(op *intent.Op) *Error {
+	c.done, c.source = true, c.target.conf.Name
+	out := c.outbound()
+	p := &httputil.ReverseProxy{
+		Rewrite: func(pr *httputil.ProxyRequest) {
+			pr.Out.URL, pr.Out.Host, pr.Out.Header = out.Target, out.Target.Host, out.Header
+			pr.Out.Header.Del("Accept-Encoding")
+			if v := c.r.Header["Accept-Encoding"]; v != nil {
+				pr.Out.Header["Accept-Encoding"] = v
+			}
+			if c.body != nil {
+				pr.Out.Body, pr.Out.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
+				pr.Out.GetBody = nil
+			}
+		},
+		Transport:     c.g.through,
+		FlushInterval: -1,
+		ErrorLog:      c.g.proxyLog,
+		ModifyResponse: func(r *http.Response) error {
+			c.status = r.StatusCode
+			set(r.Header, "Holdfast-Source", c.target.conf.Name)
+			if op != nil {
+				set(r.Header, "Holdfast-Intent", op.ID())
+				set(r.Header, "Holdfast-Recorded", "no")
+			}
+			return nil
+		},
+	}
+	var failed error
+	p.ErrorHandler = func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err }
+	defer func() { c.passed(op, failed, recover()) }()
+	// Without it net/http closes the inbound body as the answer begins, while the transport still reads it.
+	_ = http.NewResponseController(c.w).EnableFullDuplex()
+	p.ServeHTTP(c.w, c.r)
+	if failed != nil {
+		return c.readFailed(failed)
+	}
+	return nil
+}
+
+// passed settles a call that was passed on.
+func (c *call) passed(op *intent.Op, failed error, broke any) {
+	if op != nil {
+		s := intent.Settlement{Outcome: ledger.OutcomeSuccess, Visibility: ledger.VisComplete,
+			Ending: intent.Ending{End: ledger.AttemptSuccess, Status: c.status}}
+		switch {
+		case failed != nil || broke != nil:
+			s.Outcome = ledger.OutcomeFailed
+			s.Ending = intent.Ending{End: ledger.AttemptUnknown, Error: "connection_error", Billed: true, Reason: "the exchange broke off"}
+		case c.status >= 400:
+			s.Outcome = ledger.OutcomeFailed
+			s.Ending = intent.Ending{End: ledger.AttemptFailed, Status: c.status, Error: "http_" + strconv.Itoa(c.status)}
+		}
+		if err := op.Settle(s, true, nil); err != nil {
+			c.g.logger.Error("a passed call could not be recorded", "intent", op.ID(), "error", err)
+		}
+	}
+	if broke != nil {
+		panic(broke)
+	}
+}
+
+// tunnel passes an upgraded connection through, unlogged.
+func (c *call) tunnel() *Error { return c.proxied(nil) }
+
+// passThrough is net/http's transport, which can tunnel and stream request bodies. It repeats no request with a
+// body, and none at all is repeated after an answer began.
+func passThrough() http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.DisableCompression = true
+	t.MaxIdleConnsPerHost = 64
+	return t
+}

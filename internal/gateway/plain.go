@@ -1,0 +1,210 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// formatOf chooses how to read an answer by the answer, not by the request: a stream that was asked for may come
+// as one document, an error page or nothing.
+func (e *execution) formatOf(resp *upstream.Response) provider.Format {
+	return provider.FormatOf(&e.spec, header(resp, "Content-Type"))
+}
+
+func header(resp *upstream.Response, name string) string {
+	if v := resp.Header[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// errTooLarge says that an answer passed max_response_bytes, or the memory for bodies.
+var errTooLarge = errors.New("the answer is over limits.max_response_bytes")
+
+// take reads a whole body into the recording. It returns errTooLarge with what was read so far, io.EOF never.
+func (e *execution) take(body upstream.Body) error {
+	limit := e.g.policy.Limits.MaxResponseBytes
+	for {
+		p, ok := e.rec.space()
+		if !ok {
+			return errTooLarge
+		}
+		n, err := body.Read(p)
+		e.rec.wrote(n)
+		if e.rec.size > limit {
+			return errTooLarge
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// plain reads an answer that is one document: nothing of it leaves before all of it is here, so that a cut one
+// is an honest error for every client.
+func (e *execution) plain(resp *upstream.Response, format provider.Format) {
+	err := e.take(resp.Body)
+	switch {
+	case errors.Is(err, errTooLarge):
+		e.oversized(resp)
+	case err != nil:
+		e.cutPlain(err)
+	default:
+		e.wholePlain(resp, format)
+	}
+}
+
+func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) {
+	body := e.rec.bytes(e.rec.size)
+	contentType := header(resp, "Content-Type")
+	var p provider.Plain
+	if e.spec.Known && header(resp, "Content-Encoding") == "" {
+		p = provider.PlainAnswer(&e.spec, resp.Status, contentType, body)
+	} else {
+		p.Complete = true
+	}
+	if p.Fault == provider.IsError {
+		e.errorInside(resp, body, p.ErrorType)
+		return
+	}
+	if !p.Complete {
+		e.notAnAnswer(string(p.Fault), contentType)
+		return
+	}
+	if v, ok := e.accepted(resp.Status, resp.Header, body); !ok {
+		e.rejected(v, resp, body)
+		return
+	}
+	if p.ServedModel != "" {
+		e.served = p.ServedModel
+	}
+	e.succeed(resp, success{body: body, usage: p.Usage})
+}
+
+// cutPlain ends an answer that broke off.
+func (e *execution) cutPlain(err error) {
+	v, fail := e.transportVerdict(err)
+	if e.cause() == nil {
+		v.kind, v.reason, v.rule = string(CodeIncomplete), "the answer broke off before its end", "semantics 27"
+		fail = &Error{Code: CodeIncomplete, Message: "the provider's answer broke off before its end", Err: err}
+	}
+	v.end = ledger.AttemptUnknown // the answer had begun: it was sent
+	fail.Safe = ""
+	e.conclude(v, ending{fail: fail}, e.partial())
+}
+
+// notAnAnswer ends a 2xx that is no answer of the API: empty, an error page, half a document.
+func (e *execution) notAnAnswer(fault, contentType string) {
+	what := "the provider answered 200 with no answer of its API (" + fault + ")"
+	if strings.Contains(contentType, "html") {
+		what = "the provider answered 200 with an HTML page"
+	}
+	e.conclude(verdict{end: ledger.AttemptUnknown, status: 200, kind: string(CodeIncomplete), reason: what, rule: "semantics 27"},
+		ending{fail: errorf(CodeIncomplete, what)}, e.partial())
+}
+
+// maxEvidence bounds what is kept of an answer that is none.
+const maxEvidence = 1 << 20
+
+func (e *execution) partial() *ledger.Body {
+	if !e.keep || e.rec.size == 0 {
+		return nil
+	}
+	return &ledger.Body{Kind: ledger.BodyPartial, Data: e.rec.bytes(min(e.rec.size, maxEvidence))}
+}
+
+// oversized ends an answer that is larger than may be held: an external one is unknown; a generation is
+// forwarded whole, and its recording dropped.
+func (e *execution) oversized(resp *upstream.Response) {
+	if e.effect == ledger.EffectExternal {
+		e.conclude(verdict{end: ledger.AttemptUnknown, status: resp.Status, kind: string(CodeAnswerTooLarge),
+			reason: errTooLarge.Error(), rule: "limits.max_response_bytes"},
+			ending{fail: errorf(CodeAnswerTooLarge, errTooLarge.Error())}, e.partial())
+		return
+	}
+	e.rec.drop()
+	e.rec.open(&head{status: resp.Status, header: resp.Header, stream: true, unrecorded: true})
+	e.watch.crossed()
+	if err := e.forward(resp.Body); err != nil {
+		v, _ := e.transportVerdict(err)
+		v.end = ledger.AttemptUnknown
+		e.conclude(v, ending{abort: true}, nil)
+		return
+	}
+	e.succeed(resp, success{usage: provider.Usage{Input: -1, Output: -1, Cached: -1, Reasoning: -1}, unrecorded: true})
+}
+
+// forward passes the rest of a body on without keeping it.
+func (e *execution) forward(body upstream.Body) error {
+	for {
+		e.rec.show(e.rec.size)
+		if err := e.rec.waitRoom(e.ctx); err != nil {
+			return err
+		}
+		p, _ := e.rec.space()
+		n, err := body.Read(p)
+		e.rec.wrote(n)
+		e.watch.progress()
+		if err == io.EOF {
+			e.rec.show(e.rec.size)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// refusedByProvider passes the provider's own error on, with its status and body.
+func (e *execution) refusedByProvider(resp *upstream.Response) {
+	err := e.take(resp.Body)
+	if err != nil && !errors.Is(err, errTooLarge) {
+		e.cutPlain(err)
+		return
+	}
+	body := e.rec.bytes(e.rec.size)
+	e.passError(e.judge(resp.Status, resp.Header, body), resp.Status, resp, body)
+}
+
+// errorInside passes on an error that came under a 2xx, under the status that it stands for.
+func (e *execution) errorInside(resp *upstream.Response, body []byte, kind string) {
+	v := e.judge(resp.Status, resp.Header, body)
+	if v.kind == "" {
+		v.kind = kind
+	}
+	if e.effect == ledger.EffectExternal {
+		v.end, v.keep = ledger.AttemptUnknown, false
+	} else if v.end == ledger.AttemptSuccess || v.end == ledger.AttemptRunning {
+		v.end = ledger.AttemptFailed
+	}
+	e.passError(v, errorStatus(body, kind), resp, body)
+}
+
+func (e *execution) rejected(v verdict, resp *upstream.Response, body []byte) {
+	e.passError(v, 502, resp, body)
+}
+
+// passError ends the execution with an error in the provider's own words.
+func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) {
+	masked := e.mask(body)
+	e.rec.replace(masked)
+	h := &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
+	e.rec.open(h)
+	e.rec.show(int64(len(masked)))
+	var keep *ledger.Body
+	if v.keep && e.keep {
+		keep = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: masked}
+		e.answered = e.storedAnswer(status, resp.Header, masked, 0)
+	} else if e.keep && v.end == ledger.AttemptUnknown {
+		keep = &ledger.Body{Kind: ledger.BodyPartial, Data: masked[:min(len(masked), maxEvidence)]}
+	}
+	e.conclude(v, ending{}, keep)
+}

@@ -1,0 +1,375 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+)
+
+// Sizes of recording blocks: most answers fit the first, streams of megabytes take few of the second.
+const (
+	smallBlock = 4 << 10
+	largeBlock = 32 << 10
+	// dropWindow is how far the upstream may run ahead of the slowest client once nothing is kept.
+	dropWindow = 1 << 20
+)
+
+var (
+	smallBlocks = sync.Pool{New: func() any { return new([smallBlock]byte) }}
+	largeBlocks = sync.Pool{New: func() any { return new([largeBlock]byte) }}
+)
+
+// memory counts the bytes of bodies held by all calls, against limits.body_memory.
+type memory struct {
+	used atomic.Int64
+	max  int64
+}
+
+func (m *memory) take(n int) bool {
+	if m.used.Add(int64(n)) > m.max && m.max > 0 {
+		m.used.Add(-int64(n))
+		return false
+	}
+	return true
+}
+
+func (m *memory) give(n int) { m.used.Add(-int64(n)) }
+
+// head is what an answer begins with.
+type head struct {
+	status int
+	header http.Header
+	stream bool // forwarded as it comes; else whole, with its length
+
+	failed     bool // an error in the provider's own words
+	unknown    bool // … whose effect may have happened
+	unrecorded bool // the answer was too large to keep
+	pending    bool // complete, not yet durable
+}
+
+// ending is how a recording ended for the clients that read it.
+type ending struct {
+	fail  *Error // nothing was visible: answer this instead
+	tail  []byte // bytes of ours behind the visible ones: one structured error
+	abort bool   // the format has no way to say it: break the connection, never end it cleanly (semantics 24)
+	again bool   // another execution holds the key: look it up again
+}
+
+// recording is one answer as it comes in. One writer appends; any number of clients read, each at its own
+// pace, so that a slow client holds up neither the upstream nor the others. Bytes become readable when the
+// writer says so: that is how status, head and lead-in are held before the boundary, half an event never
+// leaves, and the completing event waits for durability.
+type recording struct {
+	mem *memory
+
+	mu      sync.Mutex
+	head    *head
+	blocks  [][]byte
+	size    int64
+	visible int64
+	kept    int64 // bytes of mem that the blocks hold
+	end     *ending
+	unsaved bool // complete, not yet durable
+	dropped bool // nothing is kept behind the slowest client
+	first   int  // first block still held
+	cursors []*cursor
+	room    chan struct{} // the writer waits here while dropped
+}
+
+func newRecording(mem *memory) *recording {
+	return &recording{mem: mem, room: make(chan struct{}, 1)}
+}
+
+// space returns a place to read the next bytes into. ok is false when no memory is left for a further block.
+func (r *recording) space() (p []byte, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.blocks); n > 0 {
+		if b := r.blocks[n-1]; len(b) < cap(b) {
+			return b[len(b):cap(b)], true
+		}
+	}
+	var block []byte
+	if len(r.blocks) == 0 {
+		block = smallBlocks.Get().(*[smallBlock]byte)[:0]
+	} else {
+		block = largeBlocks.Get().(*[largeBlock]byte)[:0]
+	}
+	ok = r.mem.take(cap(block))
+	if !ok && !r.dropped {
+		putBlock(block)
+		return nil, false
+	}
+	if ok {
+		r.kept += int64(cap(block))
+	}
+	r.blocks = append(r.blocks, block)
+	return block[:cap(block)], true
+}
+
+// wrote says that n bytes were read into the last space.
+func (r *recording) wrote(n int) {
+	r.mu.Lock()
+	last := len(r.blocks) - 1
+	r.blocks[last] = r.blocks[last][:len(r.blocks[last])+n]
+	r.size += int64(n)
+	r.mu.Unlock()
+}
+
+// open lets clients have the head. Only the first call counts.
+func (r *recording) open(h *head) {
+	r.mu.Lock()
+	if r.head == nil {
+		r.head = h
+		r.wake()
+	}
+	r.mu.Unlock()
+}
+
+// replace puts body in the place of what was recorded, before any of it is visible.
+func (r *recording) replace(body []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.size == int64(len(body)) && len(r.blocks) == 1 {
+		copy(r.blocks[0], body)
+		return
+	}
+	for _, b := range r.blocks {
+		putBlock(b)
+	}
+	r.blocks, r.size = [][]byte{body}, int64(len(body))
+}
+
+// pending says, in a trailer, that the answer is not yet durable.
+func (r *recording) pending(p bool) {
+	r.mu.Lock()
+	r.unsaved = p
+	r.mu.Unlock()
+}
+
+func (r *recording) isPending() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unsaved
+}
+
+// length is the number of bytes of a whole answer.
+func (r *recording) length() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.size
+}
+
+func (r *recording) visibleTo() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.visible
+}
+
+// shown says that a client may have seen a byte of the answer.
+func (r *recording) shown() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.visible > 0
+}
+
+// show lets clients read up to offset to; it never takes back.
+func (r *recording) show(to int64) {
+	r.mu.Lock()
+	if to > r.visible {
+		r.visible = to
+		r.wake()
+	}
+	r.mu.Unlock()
+}
+
+// finish ends the recording. Only the first call counts.
+func (r *recording) finish(e ending) {
+	r.mu.Lock()
+	if r.end == nil {
+		r.end = &e
+		r.wake()
+	}
+	r.mu.Unlock()
+}
+
+// drop stops keeping what every client has read: the answer is forwarded whole, but not replayed.
+func (r *recording) drop() {
+	r.mu.Lock()
+	r.dropped = true
+	r.mu.Unlock()
+}
+
+// waitRoom holds the writer of a dropped recording back until the slowest client is near.
+func (r *recording) waitRoom(ctx context.Context) error {
+	for {
+		r.mu.Lock()
+		wait := r.dropped && r.visible-r.release() > dropWindow
+		r.mu.Unlock()
+		if !wait {
+			return nil
+		}
+		select {
+		case <-r.room:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// release frees the blocks behind the slowest client and returns its position. r.mu is held.
+func (r *recording) release() int64 {
+	slowest, block := r.visible, len(r.blocks)
+	for _, c := range r.cursors {
+		slowest, block = min(slowest, c.pos), min(block, c.block)
+	}
+	for ; r.first < block && r.first < len(r.blocks)-1; r.first++ {
+		n := cap(r.blocks[r.first])
+		r.blocks[r.first] = nil // not pooled: a client may still be writing from it
+		n = min(n, int(r.kept))
+		r.kept -= int64(n)
+		r.mem.give(n)
+	}
+	return slowest
+}
+
+func (r *recording) wake() {
+	for _, c := range r.cursors {
+		select {
+		case c.news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// bytes returns the first n bytes as one slice of its own.
+func (r *recording) bytes(n int64) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]byte, 0, n)
+	for _, b := range r.blocks {
+		out = append(out, b[:min(int64(len(b)), n-int64(len(out)))]...)
+	}
+	return out
+}
+
+// free gives the blocks back. Nobody may read the recording any more.
+func (r *recording) free() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mem.give(int(r.kept))
+	for _, b := range r.blocks {
+		putBlock(b)
+	}
+	r.blocks, r.kept = nil, 0
+}
+
+func putBlock(b []byte) {
+	switch cap(b) {
+	case smallBlock:
+		smallBlocks.Put((*[smallBlock]byte)(b[:smallBlock]))
+	case largeBlock:
+		largeBlocks.Put((*[largeBlock]byte)(b[:largeBlock]))
+	}
+}
+
+// cursor is one client's place in a recording.
+type cursor struct {
+	rec   *recording
+	news  chan struct{}
+	pos   int64
+	block int
+	off   int
+}
+
+// attach puts a client at the first byte; nil when that is no longer kept.
+func (r *recording) attach() *cursor {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first > 0 {
+		return nil
+	}
+	c := &cursor{rec: r, news: make(chan struct{}, 1)}
+	r.cursors = append(r.cursors, c)
+	return c
+}
+
+func (c *cursor) detach() {
+	r := c.rec
+	r.mu.Lock()
+	for i, x := range r.cursors {
+		if x == c {
+			r.cursors[i] = r.cursors[len(r.cursors)-1]
+			r.cursors = r.cursors[:len(r.cursors)-1]
+			break
+		}
+	}
+	r.signalRoom()
+	r.mu.Unlock()
+}
+
+func (r *recording) signalRoom() {
+	if r.dropped {
+		select {
+		case r.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// begin waits for the head or for an end without one.
+func (c *cursor) begin(ctx context.Context) (*head, *ending, error) {
+	for {
+		c.rec.mu.Lock()
+		h, e := c.rec.head, c.rec.end
+		c.rec.mu.Unlock()
+		if h != nil || e != nil {
+			return h, e, nil
+		}
+		if err := c.wait(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+}
+
+// next returns the next readable bytes, which stay valid until free; more says that others can be had without
+// waiting. At the end it returns the ending.
+func (c *cursor) next(ctx context.Context) (p []byte, more bool, end *ending, err error) {
+	for {
+		if p, more, end = c.read(); p != nil || end != nil {
+			return p, more, end, nil
+		}
+		if err := c.wait(ctx); err != nil {
+			return nil, false, nil, err
+		}
+	}
+}
+
+func (c *cursor) read() ([]byte, bool, *ending) {
+	r := c.rec
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for c.pos < r.visible {
+		b := r.blocks[c.block]
+		if c.off == len(b) {
+			c.block, c.off = c.block+1, 0
+			continue
+		}
+		n := min(int64(len(b)-c.off), r.visible-c.pos)
+		p := b[c.off : c.off+int(n)]
+		c.off, c.pos = c.off+int(n), c.pos+n
+		r.signalRoom()
+		return p, c.pos < r.visible || r.end != nil, nil
+	}
+	return nil, false, r.end
+}
+
+func (c *cursor) wait(ctx context.Context) error {
+	select {
+	case <-c.news:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"io"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// streaming is one streamed answer on its way through the recording.
+type streaming struct {
+	e       *execution
+	resp    *upstream.Response
+	read    provider.Stream
+	format  provider.Format
+	strict  bool
+	crossed bool // the boundary was passed: clients have the head (semantics 22)
+	dropped bool
+}
+
+// stream passes a stream on event by event. Status, head and lead-in wait for the first content; half an event
+// never leaves, so that whatever ends the stream can be said in one clean event behind it.
+func (e *execution) stream(resp *upstream.Response, format provider.Format) {
+	s := &streaming{e: e, resp: resp, format: format, strict: e.wf.Durability == policy.Strict,
+		read: provider.NewStream(&e.spec, format, provider.Limits{EventBytes: int(e.g.policy.Limits.EventBytes)})}
+	for {
+		p, ok := e.rec.space()
+		if !ok && !s.oversized() {
+			return
+		}
+		if !ok {
+			p, _ = e.rec.space()
+		}
+		n, err := resp.Body.Read(p)
+		if n > 0 {
+			e.rec.wrote(n)
+			e.watch.progress()
+			if perr := s.read.Feed(p[:n]); perr != nil {
+				s.broken(perr)
+				return
+			}
+			if e.rec.size > e.g.policy.Limits.MaxResponseBytes && !s.oversized() {
+				return
+			}
+		}
+		if err == io.EOF {
+			s.ended()
+			return
+		}
+		if err != nil {
+			s.broken(err)
+			return
+		}
+		// Waking clients for each event costs more than the event; while more is here already it can wait.
+		if resp.Body.Buffered() == 0 || n == len(p) {
+			s.advance()
+		}
+		if s.dropped {
+			if err := e.rec.waitRoom(e.ctx); err != nil {
+				s.broken(err)
+				return
+			}
+		}
+	}
+}
+
+// advance lets clients have what they may have by now.
+func (s *streaming) advance() {
+	p := s.read.Progress()
+	if !s.crossed {
+		held := s.e.rec.size
+		begun := p.Boundary >= 0 && (p.ErrorAt < 0 || p.Boundary < p.ErrorAt)
+		if mutant.On("boundary-at-first-event") {
+			begun = p.Events > 0
+		}
+		if !begun && held <= s.e.g.policy.Limits.LeadInBytes {
+			return
+		}
+		s.cross()
+	}
+	s.e.rec.show(s.visible(p))
+}
+
+// visible is the offset up to which clients may read: whole events, and under durability: strict none that
+// completes the answer before it is on record (semantics 28).
+func (s *streaming) visible(p *provider.Progress) int64 {
+	if s.strict && p.Completing >= 0 {
+		return min(p.Committed, p.Completing)
+	}
+	return p.Committed
+}
+
+func (s *streaming) cross() {
+	s.crossed = true
+	s.e.watch.crossed()
+	s.e.rec.open(&head{status: s.resp.Status, header: s.resp.Header, stream: true, unrecorded: s.dropped})
+}
+
+// oversized goes on without keeping a generation that is larger than may be held; an external one is unknown.
+func (s *streaming) oversized() bool {
+	if s.dropped {
+		return true
+	}
+	if s.e.effect == ledger.EffectExternal {
+		s.fail(verdict{end: ledger.AttemptUnknown, kind: string(CodeAnswerTooLarge), reason: errTooLarge.Error(),
+			rule: "limits.max_response_bytes"}, errorf(CodeAnswerTooLarge, errTooLarge.Error()))
+		return false
+	}
+	s.dropped = true
+	s.e.rec.drop()
+	if !s.crossed {
+		s.cross()
+	}
+	return true
+}
+
+// ended handles the end of the body.
+func (s *streaming) ended() {
+	how := s.read.Close()
+	p := s.read.Progress()
+	switch {
+	case how == provider.Errored:
+		s.errored(p)
+	case how == provider.Cut && mutant.On("cut-is-complete"):
+		s.complete(p)
+	case how == provider.Cut:
+		s.broken(io.ErrUnexpectedEOF)
+	default:
+		s.complete(p)
+	}
+}
+
+func (s *streaming) complete(p *provider.Progress) {
+	if p.ServedModel != "" {
+		s.e.served = p.ServedModel
+	}
+	done := success{usage: p.Usage, events: max(p.Events, 1), unrecorded: s.dropped}
+	if !s.dropped && s.e.keep {
+		done.body = s.e.rec.bytes(s.e.rec.size)
+	}
+	s.e.succeed(s.resp, done)
+}
+
+// errored ends a stream that says itself that it failed. Before the boundary that is the provider's error, as if
+// it had come with its status; behind it the event has been, or is, passed on unchanged, and nothing follows.
+func (s *streaming) errored(p *provider.Progress) {
+	e := s.e
+	status := errorStatus(p.ErrorData, p.ErrorType)
+	v := e.judge(status, s.resp.Header, p.ErrorData)
+	v.kind, v.keep = p.ErrorType, false
+	if e.effect == ledger.EffectExternal {
+		v.end = ledger.AttemptUnknown
+	}
+	if !s.crossed {
+		s.resp.Header = jsonHeader(s.resp.Header)
+		e.passError(v, status, s.resp, e.errorDocument(p.ErrorData, p.ErrorType, status))
+		return
+	}
+	v.end = ledger.AttemptUnknown // some of it was made, and is billed
+	v.reason = "the provider broke the stream off with an error"
+	if p.HostedTool {
+		v.lane = "owner_review"
+	}
+	e.rec.show(e.rec.size)
+	e.conclude(v, ending{}, e.partial())
+}
+
+// broken ends a stream that stopped without its end.
+func (s *streaming) broken(err error) {
+	e := s.e
+	s.read.Close()
+	p := s.read.Progress()
+	if p.ErrorAt >= 0 {
+		s.errored(p)
+		return
+	}
+	var v verdict
+	var fail *Error
+	if c := e.cause(); c != nil {
+		v, fail = e.transportVerdict(err)
+	} else {
+		v = verdict{kind: string(CodeIncomplete), reason: "the stream ended before its end", rule: "semantics 27"}
+		fail = &Error{Code: CodeIncomplete, Message: "the provider's stream ended before its end", Err: err}
+	}
+	v.end, v.status = ledger.AttemptUnknown, s.resp.Status
+	fail.Safe = ""
+	if p.HostedTool {
+		v.lane, v.rule = "owner_review", "semantics 27"
+	}
+	s.fail(v, fail)
+}
+
+// fail ends the stream for its clients: by an error instead of an answer, or behind the boundary by one
+// structured error that their SDKs raise (semantics 24).
+func (s *streaming) fail(v verdict, fail *Error) {
+	e := s.e
+	if s.crossed {
+		// Whole events that came with the break are the client's; they were only waiting to be shown.
+		p := s.read.Progress()
+		e.rec.show(s.visible(p))
+		fail.Intent = e.op.ID()
+		e.conclude(v, ending{tail: e.streamError(fail, s.format, p)}, e.partial())
+		return
+	}
+	e.conclude(v, ending{fail: fail}, e.partial())
+}

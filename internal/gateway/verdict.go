@@ -1,0 +1,189 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/signal"
+)
+
+// verdict is what one attempt's end means for its intent.
+type verdict struct {
+	end    ledger.AttemptEnd
+	status int
+	kind   string // provider_error_type
+	reason string
+	rule   string
+	keep   bool // success, or a definite permanent failure: stored and replayed (semantics 14)
+	wait   time.Duration
+	lane   string
+}
+
+func (v verdict) ending() intent.Ending {
+	return intent.Ending{End: v.end, Status: v.status, Error: v.kind, Reason: v.reason, Rule: v.rule,
+		Billed: v.end == ledger.AttemptUnknown, RetryAfter: v.wait, Lane: v.lane}
+}
+
+var (
+	// definite are the statuses that prove that an external call had no effect (semantics 3); 429 and 503 do
+	// so with Retry-After.
+	definite = []int{400, 401, 403, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501}
+	// account are definite failures that an operator mends while the request stays right: they release the
+	// key, so that the caller's retry gets through once they are.
+	account = []int{401, 402, 403}
+)
+
+// judge reads a provider's non-2xx answer, or an error it put into a 200.
+func (e *execution) judge(status int, header map[string][]string, body []byte) verdict {
+	s := signal.Classify(signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
+		ReceivedAt: time.Now(), Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken})
+	v := verdict{end: ledger.AttemptFailed, status: status, kind: s.ProviderErrorType, rule: "semantics 3",
+		reason: "the provider answered " + strconv.Itoa(status)}
+	if wait, ok := s.RetryAfter(); ok {
+		v.wait = wait
+	}
+	if e.effect == ledger.EffectExternal {
+		if !e.definitely(status, header, body) {
+			v.end = ledger.AttemptUnknown
+		}
+	} else if !s.OutcomeKnown {
+		v.end = ledger.AttemptUnknown
+	}
+	v.keep = v.end == ledger.AttemptFailed && !s.Retryable && slices.Contains(definite, status) && !slices.Contains(account, status) &&
+		s.Class != signal.QuotaExhausted
+	return v
+}
+
+// definitely says that an external call certainly had no effect (semantics 3, and the workflow's definite).
+func (e *execution) definitely(status int, header map[string][]string, body []byte) bool {
+	if slices.Contains(definite, status) {
+		return true
+	}
+	if status == 429 || status == 503 {
+		if len(header["Retry-After"]) > 0 || len(header["Retry-After-Ms"]) > 0 {
+			return true
+		}
+	}
+	if e.wf.Definite.IsZero() {
+		return false
+	}
+	ok, err := e.wf.Definite.Match(exprAnswer(status, header, body))
+	return ok && err == nil
+}
+
+func exprAnswer(status int, header map[string][]string, body []byte) policy.Answer {
+	a := policy.Answer{Status: status, Headers: map[string]string{}}
+	for name, values := range header {
+		if len(values) > 0 {
+			a.Headers[strings.ToLower(name)] = values[0]
+		}
+	}
+	_ = json.Unmarshal(body, &a.Body) // not JSON: nil, as documented
+	return a
+}
+
+// accepted applies succeeded: and failed: to a 2xx (semantics 4).
+func (e *execution) accepted(status int, header map[string][]string, body []byte) (verdict, bool) {
+	if e.wf.Failed.IsZero() && e.wf.Succeeded.IsZero() {
+		return verdict{}, true
+	}
+	a := exprAnswer(status, header, body)
+	if ok, _ := e.wf.Failed.Match(a); ok {
+		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: "workflows." + e.wf.Name + ".failed",
+			reason: "the answer matches failed"}, false
+	}
+	if e.wf.Succeeded.IsZero() {
+		return verdict{}, true
+	}
+	if ok, _ := e.wf.Succeeded.Match(a); ok {
+		return verdict{}, true
+	}
+	v := verdict{end: ledger.AttemptUnknown, status: status, kind: "unmatched_answer", rule: "semantics 4",
+		reason: "the answer matches neither succeeded nor failed"}
+	if e.wf.Failed.IsZero() {
+		v.end, v.kind, v.reason = ledger.AttemptFailed, "failed_by_policy", "the answer does not match succeeded"
+	}
+	return v, false
+}
+
+// transportVerdict reads what is known when no answer came.
+func (e *execution) transportVerdict(err error) (verdict, *Error) {
+	var ue *upstream.Error
+	sent := upstream.All
+	if errors.As(err, &ue) {
+		sent = ue.Sent
+	}
+	cause := e.cause()
+	v := verdict{end: ledger.AttemptUnknown, kind: "connection_error", rule: "semantics 3",
+		reason: "the connection broke before the answer was complete"}
+	fail := &Error{Code: CodeAllTiersFailed, Message: "the provider did not answer: " + v.reason, Err: err}
+	switch {
+	case cause != nil:
+		v.kind, v.reason, v.rule = kindOf(cause), cause.Error(), ruleOf(cause)
+		fail = &Error{Code: CodeDeadline, Message: cause.Error(), Err: err}
+		if errors.Is(cause, errClientsGone) || errors.Is(cause, errInterrupted) {
+			fail.Code = CodeAllTiersFailed
+		}
+	case ue != nil && ue.Timeout:
+		v.kind, v.reason = "timeout", "the connection timed out"
+		fail = &Error{Code: CodeDeadline, Message: "the provider did not answer in time", Err: err}
+	case sent == upstream.None:
+		v.reason = "nothing was sent: the provider could not be reached"
+		fail.Message = "the provider could not be reached; nothing was sent"
+	}
+	if sent == upstream.None {
+		v.end = ledger.AttemptNotSent
+		fail.Safe = safeYes
+	}
+	return v, fail
+}
+
+// cause is why this process broke the call off, nil when it did not.
+func (e *execution) cause() error {
+	if e.ctx.Err() == nil {
+		return nil
+	}
+	return cause(e.ctx)
+}
+
+func kindOf(cause error) string {
+	switch {
+	case errors.Is(cause, errClientsGone):
+		return "client_cancelled"
+	case errors.Is(cause, errInterrupted):
+		return "interrupted"
+	}
+	return "timeout"
+}
+
+func ruleOf(cause error) string {
+	switch {
+	case errors.Is(cause, errClientsGone):
+		return "on_disconnect: cancel"
+	case errors.Is(cause, errInterrupted):
+		return "limits.drain_wait"
+	case errors.Is(cause, errFirstToken):
+		return "timeouts.first_token"
+	case errors.Is(cause, errAttempt):
+		return "timeouts.attempt"
+	case errors.Is(cause, errIdle):
+		return "timeouts.idle"
+	case errors.Is(cause, errStreamLimit):
+		return "timeouts.stream"
+	}
+	return "timeouts.total"
+}
+
+// failedTransport ends an attempt that got no answer.
+func (e *execution) failedTransport(err error) {
+	v, fail := e.transportVerdict(err)
+	e.conclude(v, ending{fail: fail}, nil)
+}
