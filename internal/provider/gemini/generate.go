@@ -14,6 +14,8 @@ type Generate struct {
 	Array bool
 
 	terminal string // of an array whose bracket has not come
+	quiet    wire.Template
+	last     jsonview.Value // text of the part read last, while its event is read
 }
 
 const finishReason = "finishReason"
@@ -23,8 +25,18 @@ func (g *Generate) Event(s *wire.State, ev *wire.Event) {
 	if g.Array {
 		s.Completing = ev.Start
 	}
+	if s.Transcript == nil && len(ev.Name) == 0 {
+		if counts, ok := g.quiet.Match(ev.Data); ok {
+			usage(&s.Usage, counts)
+			return
+		}
+	}
+	g.read(s, ev)
+}
+
+func (g *Generate) read(s *wire.State, ev *wire.Event) {
 	doc := jsonview.Value(bytes.TrimSpace(ev.Data))
-	var failure, feedback jsonview.Value
+	var failure, feedback, counts jsonview.Value
 	for o := doc.Object(); ; {
 		key, val, ok := o.Next()
 		if !ok {
@@ -34,6 +46,7 @@ func (g *Generate) Event(s *wire.State, ev *wire.Event) {
 		case "candidates":
 			g.candidates(s, ev, val)
 		case "usageMetadata":
+			counts = val
 			usage(&s.Usage, val)
 		case "error":
 			failure = val
@@ -51,6 +64,16 @@ func (g *Generate) Event(s *wire.State, ev *wire.Event) {
 	if failure.IsObject() || failure.Filled() || string(ev.Name) == "error" {
 		s.Fail(ev, code(failure))
 	}
+	g.learn(s, ev.Data, counts)
+}
+
+// learn remembers an event whose last text the next ones will continue.
+func (g *Generate) learn(s *wire.State, data []byte, counts jsonview.Value) {
+	g.quiet.Forget()
+	if s.Transcript == nil && g.last != nil {
+		g.quiet.Learn(data, g.last, counts)
+	}
+	g.last = nil
 }
 
 func (g *Generate) finish(s *wire.State, ev *wire.Event, reason, terminal string) {
@@ -82,7 +105,7 @@ func (g *Generate) candidates(s *wire.State, ev *wire.Event, all jsonview.Value)
 			}
 			switch string(key) {
 			case "content":
-				parts(s, ev, val.Get("parts"))
+				g.parts(s, ev, val.Get("parts"))
 			case finishReason:
 				if len(val) > 2 && val.IsString() && !val.Is("FINISH_REASON_UNSPECIFIED") {
 					g.finish(s, ev, val.String(), finishReason)
@@ -92,18 +115,20 @@ func (g *Generate) candidates(s *wire.State, ev *wire.Event, all jsonview.Value)
 	}
 }
 
-func parts(s *wire.State, ev *wire.Event, all jsonview.Value) {
+func (g *Generate) parts(s *wire.State, ev *wire.Event, all jsonview.Value) {
 	for a := all.Array(); ; {
 		p, ok := a.Next()
 		if !ok {
 			return
 		}
-		part(s, ev, p)
+		if text := part(s, ev, p); len(text) > 2 {
+			g.last = text
+		}
 	}
 }
 
-func part(s *wire.State, ev *wire.Event, p jsonview.Value) {
-	var text jsonview.Value
+// part reads one part and returns its text.
+func part(s *wire.State, ev *wire.Event, p jsonview.Value) (text jsonview.Value) {
 	thought := false
 	for o := p.Object(); ; {
 		key, val, ok := o.Next()
@@ -134,19 +159,31 @@ func part(s *wire.State, ev *wire.Event, p jsonview.Value) {
 	} else {
 		s.Visible(ev, text)
 	}
+	return text
 }
 
 // usage replaces the counts: every event states all of them. Output tokens are left out while there are none.
 func usage(to *wire.Usage, u jsonview.Value) {
-	input, output := u.Get("promptTokenCount").Int(), u.Get("candidatesTokenCount").Int()
-	if input < 0 && output < 0 {
-		return
+	n := wire.NoUsage()
+	for o := u.Object(); ; {
+		key, val, ok := o.Next()
+		if !ok {
+			break
+		}
+		switch string(key) {
+		case "promptTokenCount":
+			n.Input = val.Int()
+		case "candidatesTokenCount":
+			n.Output = val.Int()
+		case "cachedContentTokenCount":
+			n.Cached = wire.Positive(val.Int())
+		case "thoughtsTokenCount":
+			n.Reasoning = wire.Positive(val.Int())
+		}
 	}
-	*to = wire.Usage{
-		Input:     input,
-		Output:    max(output, 0),
-		Cached:    wire.Positive(u.Get("cachedContentTokenCount").Int()),
-		Reasoning: wire.Positive(u.Get("thoughtsTokenCount").Int()),
+	if n.Known() {
+		n.Output = max(n.Output, 0)
+		*to = n
 	}
 }
 

@@ -56,20 +56,27 @@ func skipNested(b []byte, i int) int {
 
 // skipString returns the index after the closing quote of the string whose opening quote is at i.
 func skipString(b []byte, i int) int {
-	for j := i + 1; ; {
-		q := bytes.IndexByte(b[j:], '"')
+	if q := ClosingQuote(b[i+1:]); q >= 0 {
+		return i + 1 + q + 1
+	}
+	return -1
+}
+
+// ClosingQuote returns the index of the quote that ends the string whose inside b starts with, or -1.
+func ClosingQuote(b []byte) int {
+	for i := 0; ; i++ {
+		q := bytes.IndexByte(b[i:], '"')
 		if q < 0 {
 			return -1
 		}
-		j += q
-		k := j - 1
-		for b[k] == '\\' { // stops at the opening quote at the latest
+		i += q
+		k := i
+		for k > 0 && b[k-1] == '\\' {
 			k--
 		}
-		if (j-k)%2 == 1 {
-			return j + 1
+		if (i-k)%2 == 0 {
+			return i
 		}
-		j++
 	}
 }
 

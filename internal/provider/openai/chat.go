@@ -10,14 +10,19 @@ import (
 
 // Chat is the grammar of chat completion chunks, OpenAI's and those of Azure, DeepSeek, Mistral, OpenRouter,
 // Groq, vLLM and others, and of the older text completions.
-type Chat struct{ quiet quiet }
+type Chat struct{ quiet wire.Template }
 
 const done = "[DONE]"
 
 // Event implements wire.Grammar.
 func (c *Chat) Event(s *wire.State, ev *wire.Event) {
-	if s.Transcript == nil && len(ev.Name) == 0 && c.quiet.same(ev.Data) {
-		return
+	if s.Transcript == nil && len(ev.Name) == 0 {
+		if usage, ok := c.quiet.Match(ev.Data); ok {
+			if usage != nil { // vLLM's continuous usage
+				s.Usage = chatUsage(usage)
+			}
+			return
+		}
 	}
 	data := bytes.TrimSpace(ev.Data)
 	if string(data) == done {
@@ -38,13 +43,48 @@ func (c *Chat) Event(s *wire.State, ev *wire.Event) {
 		s.Usage = chatUsage(u)
 	}
 	if s.Transcript == nil {
-		c.quiet.learn(ev.Data, chunk.choices)
+		c.learn(ev.Data, &chunk)
+	}
+}
+
+// learn remembers a chunk that the next ones will continue. With several choices it is not worth it.
+func (c *Chat) learn(data []byte, k *chunk) {
+	c.quiet.Forget()
+	a := k.choices.Array()
+	choice, ok := a.Next()
+	if _, more := a.Next(); !ok || more {
+		return
+	}
+	if text := fragment(choice.Get("delta")); text.IsString() {
+		c.quiet.Learn(data, text, k.usage, k.padding)
+	}
+}
+
+// fragment returns the string of a delta that the next chunk will continue: text, thought or arguments.
+func fragment(d jsonview.Value) (text jsonview.Value) {
+	for o := d.Object(); ; {
+		key, val, ok := o.Next()
+		if !ok {
+			return text
+		}
+		switch string(key) {
+		case "content", "reasoning_content", "reasoning":
+			if val.IsString() && len(val) > max(2, len(text)) {
+				text = val
+			}
+		case "tool_calls":
+			a := val.Array()
+			call, _ := a.Next()
+			if args := call.Path("function", "arguments"); args.IsString() {
+				text = args
+			}
+		}
 	}
 }
 
 // chunk is the members of one chunk that mean something.
 type chunk struct {
-	id, model, choices, usage, err, object, kind jsonview.Value
+	id, model, choices, usage, err, object, kind, padding jsonview.Value
 }
 
 func readChunk(data []byte) (c chunk) {
@@ -75,6 +115,8 @@ func readChunk(data []byte) (c chunk) {
 			c.err = val
 		case "object":
 			c.object = val
+		case "obfuscation":
+			c.padding = val
 		case "type":
 			c.kind = val
 		}
