@@ -32,10 +32,7 @@ func (k *Keyer) appendBody(s *scratch, out []byte, r *Request) ([]byte, error) {
 	if coding != "" {
 		return appendBytes(out, body, coding), fmt.Errorf("idempotency: content coding %q is not decoded", coding)
 	}
-	api := r.API
-	if api == "" {
-		api = APIOf(r.Path)
-	}
+	api := r.api(body)
 	mark, mediaType := len(out), first(r.Header["Content-Type"])
 	var err error
 	switch {

@@ -82,8 +82,10 @@ var published = []Field{
 	{Ollama, "format", Schema, nil, versioned},
 
 	{Tool, "_meta", Whole, nil, transport},
-	{Tool, "params._meta", Whole, nil, transport},
-	{Tool, "id", Whole, nil, "JSON-RPC's number of the message"},
+
+	{Message, "id", Whole, nil, "JSON-RPC's number of the message"},
+	{Message, "_meta", Whole, nil, transport},
+	{Message, "params._meta", Whole, nil, transport},
 }
 
 // rules makes the canonicaliser's rules for one format. nil: everything counts.

@@ -47,17 +47,17 @@ func CallerKey(header map[string][]string) (key string, ok bool, err error) {
 // ExplicitKey is the claim of a caller's own key: idem:{env}:{tenant}:key:{32 hex digits}. Workflow, path and body
 // have no part in it (semantics 15); compare fingerprints to find a key that is used for something else.
 func ExplicitKey(env, tenant, callerKey string) string {
-	return claim(env, tenant, "key", sha256.Sum256([]byte(callerKey)))
+	var buf [192]byte
+	return string(appendClaim(buf[:0], env, tenant, "key", sha256.Sum256([]byte(callerKey))))
 }
 
-// claim joins the parts of a key. 32 hex digits are half of the hash: 128 bits.
-func claim(env, tenant, scope string, sum [32]byte) string {
-	b := make([]byte, 0, 5+len(env)+1+len(tenant)+1+len(scope)+1+32)
+// appendClaim joins the parts of a key. 32 hex digits are half of the hash: 128 bits.
+func appendClaim(b []byte, env, tenant, scope string, sum [32]byte) []byte {
 	b = append(b, "idem:"...)
 	for _, part := range [...]string{env, tenant, scope} {
 		b = append(appendName(b, part), ':')
 	}
-	return string(hex.AppendEncode(b, sum[:16]))
+	return hex.AppendEncode(b, sum[:16])
 }
 
 // appendName escapes what could be taken for the end of a part. Names that follow semantics 46 have nothing to escape.

@@ -13,12 +13,12 @@ import (
 type Config struct {
 	// Ignore names body fields that do not count, as a or a.b.c; arrays on the way are passed through. In a multipart
 	// body it names parts.
-	Ignore []string `yaml:"ignore"`
+	Ignore []string
 	// SchemaVersion stands for the response schema, which then does not count itself.
-	SchemaVersion string `yaml:"schema_version"`
+	SchemaVersion string
 	// Key is a template of business arguments, "{customer}:{order.id}", that replaces body, query and headers
 	// in derived keys. Empty: everything counts.
-	Key string `yaml:"key"`
+	Key string
 }
 
 // A Keyer makes fingerprints and keys for one workflow. It is safe for concurrent use.
@@ -69,7 +69,7 @@ func New(c Config) (*Keyer, error) {
 	if faults != nil {
 		return nil, fmt.Errorf("idempotency: %s", strings.Join(faults, "; "))
 	}
-	for _, api := range []API{Other, Chat, Responses, Messages, Generate, Converse, Ollama, Tool} {
+	for _, api := range []API{Other, Chat, Responses, Messages, Generate, Converse, Ollama, Tool, Message} {
 		k.rules[api] = rules(api, ignore, c.SchemaVersion != "")
 	}
 	return k, nil
@@ -116,16 +116,23 @@ func (k *Keyer) Explain(dst []byte, r *Request) (out []byte, why error) {
 // fingerprint or, under a key template, of the business arguments. The error is [ErrNoField] or [ErrNotJSON]: such
 // a request has no derived key and must be refused or sent without protection.
 func (k *Keyer) DerivedKey(r *Request, fp [32]byte) (string, error) {
+	var buf [192]byte
+	key, err := k.AppendDerivedKey(buf[:0], r, fp)
+	return string(key), err
+}
+
+// AppendDerivedKey is [Keyer.DerivedKey] without an allocation.
+func (k *Keyer) AppendDerivedKey(dst []byte, r *Request, fp [32]byte) ([]byte, error) {
 	if k.template != nil {
 		s := k.get()
 		defer k.put(s)
 		var err error
 		if s.out, err = k.business(s, s.out[:0], r); err != nil {
-			return "", err
+			return dst, err
 		}
 		fp = sha256.Sum256(s.out)
 	}
-	return claim(r.Env, r.Tenant, r.Workflow, fp), nil
+	return appendClaim(dst, r.Env, r.Tenant, r.Workflow, fp), nil
 }
 
 // Business appends what a derived key hashes under a key template.

@@ -1,7 +1,10 @@
 // Package idempotency says when two requests are one: their canonical form, its fingerprint and the key they share.
 package idempotency
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // Request is what a key is made of. Nothing in it is kept or changed.
 type Request struct {
@@ -28,7 +31,8 @@ const (
 	Generate  API = "gemini.generate"
 	Converse  API = "bedrock.converse"
 	Ollama    API = "ollama.chat"
-	Tool      API = "mcp.tool"
+	Tool      API = "mcp.tool"    // the parameters of tools/call
+	Message   API = "mcp.message" // the same in its JSON-RPC envelope
 )
 
 // APIOf returns the format of a provider's path. Suffixes, because base URLs have prefixes of their own
@@ -40,6 +44,18 @@ func APIOf(path string) API {
 		}
 	}
 	return Other
+}
+
+// api is the format of the request: the one it names, else that of its path and, for a tool, of its body.
+func (r *Request) api(body []byte) API {
+	api := r.API
+	if api == "" {
+		api = APIOf(r.Path)
+	}
+	if api == Tool && bytes.Contains(body, []byte(`"jsonrpc"`)) {
+		return Message
+	}
+	return api
 }
 
 var suffixes = [...]struct {

@@ -96,7 +96,7 @@ func (k *Keyer) business(s *scratch, out []byte, r *Request) ([]byte, error) {
 	}
 	mark, fields := len(out), s.json
 	out = k.head(out, r)
-	if r.API == Tool || r.API == "" && APIOf(r.Path) == Tool {
+	if api := r.api(body); api == Tool || api == Message {
 		call := s.json
 		if p := canon.Lookup(call, "params"); p != nil {
 			call = p

@@ -4,8 +4,8 @@ import "time"
 
 // Span is how long a key lasts (semantics 13). Zero fields mean the defaults.
 type Span struct {
-	Window time.Duration `yaml:"window"` // from the first sighting: how long a derived key marks a repetition; 5m
-	TTL    time.Duration `yaml:"ttl"`    // from settlement: how long a caller's key gets the stored answer; 30m
+	Window time.Duration // from the first sighting: how long a derived key marks a repetition; 5m
+	TTL    time.Duration // from settlement: how long a caller's key gets the stored answer; 30m
 }
 
 // Defaults of [Span].

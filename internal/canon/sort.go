@@ -17,24 +17,11 @@ const movesPerByte = 32
 func (e *Encoder) close(i, open, base int, rule *Rule) error {
 	members := e.members[base:]
 	rebuild := rule.trims() && e.trim(members, rule)
-	sorted := true
-	for k := 1; k < len(members); k++ {
-		c := e.compare(&members[k-1], &members[k])
-		if c == 0 {
-			return e.fail(i, ErrDuplicate)
-		}
-		sorted = sorted && c < 0
+	moved, unique := e.sort(members)
+	if !unique {
+		return e.fail(i, ErrDuplicate)
 	}
-	if !sorted {
-		rebuild = true
-		slices.SortFunc(members, func(a, b member) int { return e.compare(&a, &b) })
-		for k := 1; k < len(members); k++ {
-			if e.compare(&members[k-1], &members[k]) == 0 {
-				return e.fail(i, ErrDuplicate)
-			}
-		}
-	}
-	if rebuild {
+	if moved || rebuild {
 		if e.moves -= len(e.dst) - open; e.moves < 0 {
 			return e.fail(i, ErrTangled)
 		}
@@ -42,6 +29,48 @@ func (e *Encoder) close(i, open, base int, rule *Rule) error {
 	}
 	e.dst = append(e.dst, '}')
 	return nil
+}
+
+// few is how many members are sorted by insertion, which is fastest for objects as programs write them.
+const few = 12
+
+// sort orders the members by name and tells whether any moved and whether the names are all different.
+func (e *Encoder) sort(members []member) (moved, unique bool) {
+	for k := 1; k < len(members); k++ {
+		c := e.compare(&members[k-1], &members[k])
+		if c == 0 {
+			return moved, false
+		}
+		if c < 0 {
+			continue
+		}
+		moved = true
+		if len(members) > few {
+			slices.SortFunc(members, func(a, b member) int { return e.compare(&a, &b) })
+			return moved, e.unique(members)
+		}
+		m, j := members[k], k-1
+		for ; j > 0; j-- {
+			if c = e.compare(&members[j-1], &m); c <= 0 {
+				break
+			}
+		}
+		if c == 0 {
+			return moved, false
+		}
+		copy(members[j+1:k+1], members[j:k])
+		members[j] = m
+	}
+	return moved, true
+}
+
+func (e *Encoder) unique(members []member) bool {
+	for k := 1; k < len(members); k++ {
+		if e.compare(&members[k-1], &members[k]) == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // rebuild writes the members of the object that began at open again, in the order given.

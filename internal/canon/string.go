@@ -20,40 +20,58 @@ func (e *Encoder) string(i int) (next int, wide bool, err error) {
 			e.dst = append(e.dst, e.src[run:i+1]...)
 			return i + 1, wide, nil
 		case c == '\\':
+			wide = true
+			if i+1 < len(e.src) && short[e.src[i+1]] {
+				i += 2
+				continue
+			}
 			e.dst = append(e.dst, e.src[run:i]...)
 			if i, err = e.escape(i); err != nil {
 				return i, wide, err
 			}
-			run, wide = i, true
+			run = i
 		case c < ' ':
 			return i, wide, e.fail(i, ErrSyntax)
 		default:
+			wide = true
 			if i = runes(e.src, i); i < len(e.src) && e.src[i] >= utf8.RuneSelf {
 				return i, wide, e.fail(i, ErrUTF8)
 			}
-			wide = true
 		}
 	}
 }
 
-// plain returns the index of the first byte from i on that is a quote, a backslash, a control or not ASCII.
+// short are the letters of escapes that are canonical as they stand (RFC 8785, 3.2.2.2).
+var short = [256]bool{'"': true, '\\': true, 'b': true, 'f': true, 'n': true, 'r': true, 't': true}
+
+const ones, highs = 0x0101010101010101, 0x8080808080808080
+
+// special marks, in bit 7 of each byte of w, the first byte that is a quote, a backslash, a control or not ASCII;
+// what it marks above that byte means nothing, because borrows run upwards.
+func special(w uint64) uint64 {
+	quote, slash := w^ones*'"', w^ones*'\\'
+	return ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w | w) & highs
+}
+
+// plain returns the index of the first byte from i on that is special.
 func plain(s []byte, i int) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(s); i += 8 {
-		w := binary.LittleEndian.Uint64(s[i:])
-		quote, slash := w^ones*'"', w^ones*'\\'
-		// Bit 7 of a byte is set where it is zero (quote, slash), below 0x20, or not ASCII; borrows only spoil
-		// bytes above the first hit, which is the only one used.
-		if hit := ((quote-ones)&^quote | (slash-ones)&^slash | (w-ones*' ')&^w | w) & highs; hit != 0 {
-			return i + bits.TrailingZeros64(hit)>>3
+	p := s[i:]
+	for len(p) >= 16 {
+		a, b := special(binary.LittleEndian.Uint64(p)), special(binary.LittleEndian.Uint64(p[8:]))
+		if a|b != 0 {
+			if a == 0 {
+				a, p = b, p[8:]
+			}
+			return len(s) - len(p) + bits.TrailingZeros64(a)>>3
+		}
+		p = p[16:]
+	}
+	for k, c := range p {
+		if c == '"' || c == '\\' || c < ' ' || c >= utf8.RuneSelf {
+			return len(s) - len(p) + k
 		}
 	}
-	for ; i < len(s); i++ {
-		if c := s[i]; c == '"' || c == '\\' || c < ' ' || c >= utf8.RuneSelf {
-			break
-		}
-	}
-	return i
+	return len(s)
 }
 
 // runes returns the index behind the valid characters outside ASCII that stand at i.
@@ -68,22 +86,17 @@ func runes(s []byte, i int) int {
 	return i
 }
 
-// escape writes the character whose escape begins at i the way RFC 8785, 3.2.2.2 does.
+// escape rewrites the escape that begins at i.
 func (e *Encoder) escape(i int) (int, error) {
-	if i+1 >= len(e.src) {
-		return i, e.fail(i, ErrSyntax)
-	}
-	switch c := e.src[i+1]; c {
-	case '"', '\\', 'b', 'f', 'n', 'r', 't':
-		e.dst = append(e.dst, '\\', c)
-	case '/':
+	switch {
+	case i+1 < len(e.src) && e.src[i+1] == '/':
 		e.dst = append(e.dst, '/')
-	case 'u':
+		return i + 2, nil
+	case i+1 < len(e.src) && e.src[i+1] == 'u':
 		return e.escapeU(i)
 	default:
 		return i, e.fail(i, ErrSyntax)
 	}
-	return i + 2, nil
 }
 
 func (e *Encoder) escapeU(i int) (int, error) {
@@ -104,12 +117,12 @@ func (e *Encoder) escapeU(i int) (int, error) {
 }
 
 func appendRune(dst []byte, r rune) []byte {
-	const short = "btn.fr" // from U+0008 on; U+000B has none
+	const letters = "btn.fr" // from U+0008 on; U+000B has none
 	switch {
 	case r == '"' || r == '\\':
 		return append(dst, '\\', byte(r))
 	case r >= '\b' && r <= '\r' && r != '\v':
-		return append(dst, '\\', short[r-'\b'])
+		return append(dst, '\\', letters[r-'\b'])
 	case r < ' ':
 		return append(dst, '\\', 'u', '0', '0', digit[r>>4], digit[r&15])
 	default:

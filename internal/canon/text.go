@@ -1,14 +1,11 @@
 package canon
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // trim cuts the white space off the ends of an object's texts, within the range of each member, and tells
 // whether it cut anything. It runs when the object ends, because the role may stand behind the text.
 func (e *Encoder) trim(members []member, rule *Rule) (cut bool) {
-	if rule.Roles != nil && !slices.Contains(rule.Roles, e.role(members)) {
+	if !e.speaks(members, rule) {
 		return false
 	}
 	for k := range members {
@@ -28,20 +25,26 @@ func (e *Encoder) trim(members []member, rule *Rule) (cut bool) {
 	return cut
 }
 
-// role is the value of the member "role", "" without one, and something no rule names if it is no string.
-func (e *Encoder) role(members []member) string {
+// speaks tells whether the object's role is one that the rule names.
+func (e *Encoder) speaks(members []member, rule *Rule) bool {
+	if rule.Roles == nil {
+		return true
+	}
+	role := []byte(`""`)
 	for k := range members {
-		m := &members[k]
-		if string(e.dst[m.start:m.value]) == `"role":` {
-			switch v := string(e.dst[m.value:m.end]); v {
-			case `"user"`, `"system"`, `"developer"`:
-				return v[1 : len(v)-1]
-			default:
-				return "other"
-			}
+		if m := &members[k]; string(e.dst[m.start:m.value]) == `"role":` {
+			role = e.dst[m.value:m.end]
 		}
 	}
-	return ""
+	if role[0] != '"' {
+		return false
+	}
+	for _, r := range rule.Roles {
+		if r == string(role[1:len(role)-1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // texts returns where the first and the last string of the text at i begin, -1 where that end of the text is
