@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"strings"
 )
@@ -119,22 +118,4 @@ func scrub(err error, r *Request) error {
 		return err
 	}
 	return errors.New(clean)
-}
-
-// hopByHop are fields between two neighbours, and those the client writes itself.
-var hopByHop = map[string]bool{
-	"Connection": true, "Keep-Alive": true, "Proxy-Connection": true, "Transfer-Encoding": true, "Upgrade": true,
-	"Trailer": true, "Te": true, "Host": true, "Content-Length": true, "Expect": true, "Http2-Settings": true,
-	"Proxy-Authorization": true,
-}
-
-// connectionFields are the further hop-by-hop fields that a Connection header names.
-func connectionFields(h http.Header) []string {
-	var names []string
-	for _, value := range h["Connection"] {
-		for name := range strings.SplitSeq(value, ",") {
-			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
-		}
-	}
-	return names
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -86,6 +87,65 @@ func isVisible(s string) bool {
 func isFieldValue(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// appendHead appends the head of r as HTTP/1.1. The order of the fields does not matter and is not kept.
+func appendHead(b []byte, r *Request) []byte {
+	u := r.Target
+	b = append(append(b, r.Method...), ' ')
+	b = append(b, wirePath(u)...)
+	if u.ForceQuery || u.RawQuery != "" {
+		b = append(append(b, '?'), u.RawQuery...)
+	}
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, wireHost(u)...)
+	b = append(b, "\r\n"...)
+	named := connectionFields(r.Header)
+	for name, values := range r.Header {
+		if isHopByHop(name, named) {
+			continue
+		}
+		for _, value := range values {
+			b = append(append(b, name...), ": "...)
+			b = append(append(b, strings.Trim(value, " \t")...), "\r\n"...)
+		}
+	}
+	if len(r.Body) > 0 || r.Method == http.MethodPost || r.Method == http.MethodPut || r.Method == http.MethodPatch {
+		b = append(b, "Content-Length: "...)
+		b = append(strconv.AppendInt(b, int64(len(r.Body)), 10), "\r\n"...)
+	}
+	return append(b, "\r\n"...)
+}
+
+// isHopByHop names the fields between two neighbours, and those the client writes itself.
+func isHopByHop(name string, named []string) bool {
+	name = http.CanonicalHeaderKey(name)
+	switch name {
+	case "Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding",
+		"Upgrade", "Http2-Settings", "Host", "Content-Length", "Expect":
+		return true
+	}
+	return slices.Contains(named, name)
+}
+
+// connectionFields are the further hop-by-hop fields that a Connection header names (RFC 9110 section 7.6.1).
+func connectionFields(h http.Header) []string {
+	var names []string
+	for _, value := range h["Connection"] {
+		for name := range strings.SplitSeq(value, ",") {
+			names = append(names, http.CanonicalHeaderKey(strings.TrimSpace(name)))
+		}
+	}
+	return names
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
 			return false
 		}
 	}

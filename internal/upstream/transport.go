@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 )
@@ -48,11 +47,8 @@ const maxDeadIdle = 8
 // CloseIdle implements Client.
 func (t *transport) CloseIdle() { t.http.CloseIdleConnections() }
 
-// Do implements Client.
+// Do implements Client for requests that checkRequest has passed.
 func (t *transport) Do(ctx context.Context, r *Request) (*Response, error) {
-	if err := checkRequest(r); err != nil {
-		return nil, &Error{Phase: PhaseWrite, Err: err}
-	}
 	for deadIdle := 0; ; deadIdle++ {
 		resp, watch, err := t.once(ctx, r)
 		if err == nil {
@@ -92,11 +88,9 @@ func outgoing(h http.Header) http.Header {
 	named := connectionFields(h)
 	out := make(http.Header, len(h)+1)
 	for name, values := range h {
-		canonical := http.CanonicalHeaderKey(name)
-		if hopByHop[canonical] || slices.Contains(named, canonical) {
-			continue
+		if !isHopByHop(name, named) {
+			out[name] = values
 		}
-		out[name] = values
 	}
 	if _, ok := out["User-Agent"]; !ok {
 		out["User-Agent"] = nil // keeps net/http from adding its own
@@ -107,7 +101,7 @@ func outgoing(h http.Header) http.Header {
 // exactURL gives net/http a URL that it writes as it was parsed. It re-encodes a path whose spelling it holds invalid,
 // unless that path is opaque. A proxy of plain HTTP needs the absolute form, and a path of two slashes would become one.
 func exactURL(u *url.URL) *url.URL {
-	exact := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery}
+	exact := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
 	if u.RawPath != "" && u.EscapedPath() != u.RawPath {
 		exact.Opaque = u.RawPath
 		if u.Scheme == "http" || strings.HasPrefix(u.RawPath, "//") {

@@ -101,5 +101,40 @@ func orDuration(d *time.Duration, value time.Duration) {
 
 // New makes a client.
 func New(config Config) Client {
-	return newTransport(config.withDefaults())
+	config = config.withDefaults()
+	return &client{plain: newPool(config), other: newTransport(config), proxy: config.Proxy}
+}
+
+// client sends plain HTTP over the pool, and what needs TLS or a proxy through net/http.
+type client struct {
+	plain *pool
+	other *transport
+	proxy func(*http.Request) (*url.URL, error)
+}
+
+func (c *client) Do(ctx context.Context, r *Request) (*Response, error) {
+	if err := checkRequest(r); err != nil {
+		return nil, &Error{Phase: PhaseWrite, Err: err}
+	}
+	if c.isDirect(r) {
+		return c.plain.Do(ctx, r)
+	}
+	return c.other.Do(ctx, r)
+}
+
+// isDirect says whether the pool can take r: it knows no proxies and leaves international host names to net/http.
+func (c *client) isDirect(r *Request) bool {
+	if r.Target.Scheme != "http" || !isASCII(r.Target.Host) {
+		return false
+	}
+	if c.proxy == nil {
+		return true
+	}
+	via, err := c.proxy(&http.Request{Method: r.Method, URL: r.Target, Header: r.Header})
+	return via == nil && err == nil
+}
+
+func (c *client) CloseIdle() {
+	c.plain.CloseIdle()
+	c.other.CloseIdle()
 }
