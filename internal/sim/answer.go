@@ -32,7 +32,7 @@ func newAnswer(q *request, st *Step, n int64, now time.Time) *answer {
 		a.model = st.Model
 	}
 	content := ""
-	if a.call = q.call(st, n); a.call != nil {
+	if a.call = q.toolCall(st, n); a.call != nil {
 		content = a.call.args
 	} else {
 		a.text = answerText(q, st, n)
@@ -102,8 +102,8 @@ func split(s string, n int) []string {
 	return out
 }
 
-// call is the tool call that the request asks for: by tool_choice, by the step, or by naming the tool in the text.
-func (q *request) call(st *Step, n int64) *toolCall {
+// toolCall is the one that the request asks for: by tool_choice, by the step, or by naming the tool in the text.
+func (q *request) toolCall(st *Step, n int64) *toolCall {
 	if st.Tool != "" && len(st.ToolArgs) > 0 {
 		return &toolCall{st.Tool, string(st.ToolArgs)}
 	}

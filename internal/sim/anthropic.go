@@ -5,7 +5,7 @@ import "net/http"
 // anthropic answers the endpoints of Anthropic's API.
 func (s *Server) anthropic(x *exchange, n int64) *reply {
 	rep := s.anthropicReply(x, n)
-	x.q.commonHeaders(rep.header, x.call.N, s.cfg.Now())
+	x.q.commonHeaders(rep.header, s.cfg.Now())
 	return rep
 }
 

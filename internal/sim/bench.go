@@ -77,7 +77,8 @@ func (b *benchServer) prepare(target string, body []byte, now time.Time) {
 		panic("sim: " + err.Error()) // targets are this package's own
 	}
 	s := &Server{cfg: Config{Now: func() time.Time { return now }}, effects: newEffectLog(0, time.Now), stored: newStore()}
-	x := &exchange{s: s, q: routeRequest(r), call: &Call{N: 1}}
+	x := &exchange{s: s, q: routeRequest(r)}
+	x.q.call = 1
 	x.q.parse(body)
 	x.st = Step{Size: b.cfg.Size, Chunks: b.cfg.Chunks}
 	b.answers[keyOf(x.q.endpoint, x.q.array, body)] = b.render(s.answer(x, 1))

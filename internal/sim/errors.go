@@ -17,7 +17,7 @@ func (q *request) errorBody(status int, code, message string) []byte {
 		}
 		return doc{"error", doc{"message", message, "type", kind, "param", nil, "code", orNull(code)}}.bytes()
 	case wireAnthropic:
-		return anthropicError(orElse(code, anthropicErrorType(status)), message).bytes()
+		return anthropicError(orElse(code, anthropicErrorType(status)), message, q.anthropicID()).bytes()
 	case wireGemini:
 		body := geminiError(status, code, message)
 		if q.array { // a stream without alt=sse is an array, in failure too
@@ -39,7 +39,7 @@ func (q *request) errorEvent(n int, code, message string) []byte {
 	case "responses", "responses.get": // flat fields: the form that the provider really sends
 		return event("error", doc{"type", "error", "sequence_number", n, "code", orElse(code, "server_error"), "message", message, "param", nil})
 	case "messages":
-		return event("error", anthropicError(orElse(code, "overloaded_error"), message))
+		return event("error", anthropicError(orElse(code, "overloaded_error"), message, q.anthropicID()))
 	}
 	body := geminiError(http.StatusServiceUnavailable, code, message)
 	if q.array {
@@ -68,9 +68,11 @@ func openAIError(status int) (kind, code string) {
 	return "invalid_request_error", ""
 }
 
-func anthropicError(kind, message string) doc {
-	return doc{"type", "error", "error", doc{"type", kind, "message", message}, "request_id", "req_sim"}
+func anthropicError(kind, message, requestID string) doc {
+	return doc{"type", "error", "error", doc{"type", kind, "message", message}, "request_id", requestID}
 }
+
+func (q *request) anthropicID() string { return ident("req_", 24, q.call) }
 
 // anthropicErrorType follows the table of the API's errors page.
 func anthropicErrorType(status int) string {
@@ -150,7 +152,8 @@ func orNull(s string) any {
 }
 
 // commonHeaders are the ones that each provider sends with every answer.
-func (q *request) commonHeaders(h http.Header, call int64, now time.Time) {
+func (q *request) commonHeaders(h http.Header, now time.Time) {
+	call := q.call
 	set := func(pairs ...string) {
 		for i := 0; i+1 < len(pairs); i += 2 {
 			h.Set(pairs[i], pairs[i+1])
@@ -165,7 +168,7 @@ func (q *request) commonHeaders(h http.Header, call int64, now time.Time) {
 			"X-Ratelimit-Reset-Requests", "6ms", "X-Ratelimit-Reset-Tokens", "30ms")
 	case wireAnthropic:
 		reset := now.UTC().Add(time.Second).Format(time.RFC3339)
-		set("Request-Id", ident("req_", 24, call), "Anthropic-Organization-Id", "00000000-0000-4000-8000-000000000001",
+		set("Request-Id", q.anthropicID(), "Anthropic-Organization-Id", "00000000-0000-4000-8000-000000000001",
 			"Anthropic-Ratelimit-Requests-Limit", "4000", "Anthropic-Ratelimit-Requests-Remaining", "3999",
 			"Anthropic-Ratelimit-Requests-Reset", reset, "Anthropic-Ratelimit-Input-Tokens-Limit", "400000",
 			"Anthropic-Ratelimit-Input-Tokens-Remaining", "399000", "Anthropic-Ratelimit-Input-Tokens-Reset", reset,

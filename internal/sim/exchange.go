@@ -27,7 +27,8 @@ type exchange struct {
 	st   Step
 	call *Call
 
-	out outcome
+	out  outcome
+	done bool // finish ran
 }
 
 // outcome is what goes into the call log at the end.
@@ -43,6 +44,7 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{s: s, w: w, r: r, q: routeRequest(r)}
 	x.out = outcome{end: endDone, phase: AtArrival}
 	x.call = s.record.begin(x.q, r, s.cfg.Now())
+	x.q.call = x.call.N
 	defer x.finish()
 	if st, rule, ok := s.script.early(x.q); ok {
 		x.st = st
@@ -76,8 +78,13 @@ func (x *exchange) unreadable(err error) {
 	x.out.end = endPeer
 }
 
-// finish also runs while an abort passes through.
+// finish enters the outcome in the call log, always before the caller can see its answer's end: two calls one after the
+// other must never look like two at once. It also runs while an abort passes through.
 func (x *exchange) finish() {
+	if x.done {
+		return
+	}
+	x.done = true
 	x.s.record.update(func() {
 		x.call.Status, x.call.BytesOut, x.call.EventsOut, x.call.Phase = x.out.status, x.out.bytes, x.out.events, x.out.phase
 	})
@@ -196,7 +203,7 @@ func (x *exchange) alive(watch bool) bool {
 	default:
 		return true
 	}
-	x.drop(Fin)
+	x.drop(x.out.end, Fin)
 	return false
 }
 
@@ -247,6 +254,6 @@ func (x *exchange) errorReply(status int, code, message string) *reply {
 		message = fmt.Sprintf("The simulator was told to answer %d.", status)
 	}
 	rep := plain(status, x.q.errorBody(status, code, message))
-	x.q.commonHeaders(rep.header, x.call.N, x.s.cfg.Now())
+	x.q.commonHeaders(rep.header, x.s.cfg.Now())
 	return rep
 }

@@ -12,7 +12,7 @@ import (
 // gemini answers the endpoints of Google's API.
 func (s *Server) gemini(x *exchange, n int64) *reply {
 	rep := s.geminiReply(x, n)
-	x.q.commonHeaders(rep.header, x.call.N, s.cfg.Now())
+	x.q.commonHeaders(rep.header, s.cfg.Now())
 	return rep
 }
 

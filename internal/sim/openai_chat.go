@@ -10,7 +10,7 @@ import (
 // openAI answers the endpoints of OpenAI's API.
 func (s *Server) openAI(x *exchange, n int64) *reply {
 	rep := s.openAIReply(x, n)
-	x.q.commonHeaders(rep.header, x.call.N, s.cfg.Now())
+	x.q.commonHeaders(rep.header, s.cfg.Now())
 	return rep
 }
 

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -52,7 +53,7 @@ func (x *exchange) play(rep *reply) {
 		if !x.before(i, rep) {
 			return
 		}
-		if x.cutIn(piece) || !x.write(piece) {
+		if x.cutIn(piece) || !x.write(piece, i == len(rep.pieces)-1 && x.st.Cut == nil) {
 			return
 		}
 		if rep.events {
@@ -106,30 +107,50 @@ func (x *exchange) sendHead(rep *reply) {
 	}
 }
 
-func (x *exchange) flush() bool { return http.NewResponseController(x.w).Flush() == nil }
+// flush ignores failures: a caller that left shows in the request's context.
+func (x *exchange) flush() { _ = http.NewResponseController(x.w).Flush() }
 
-// write sends one piece, in trickles if asked.
-func (x *exchange) write(p []byte) bool {
+// write sends one piece, in trickles if asked. The last byte of the last piece leaves when the handler returns.
+func (x *exchange) write(p []byte, last bool) bool {
 	size := x.st.TrickleBytes
 	if size <= 0 || size > len(p) {
 		size = len(p)
 	}
 	for len(p) > 0 {
 		n := min(size, len(p))
-		if _, err := x.w.Write(p[:n]); err != nil {
-			x.out.end = endPeer
+		if n == len(p) && last {
+			return x.writeLast(p)
+		}
+		if !x.put(p[:n]) {
 			return false
 		}
-		x.out.bytes += int64(n)
-		if !x.flush() && x.r.Context().Err() != nil {
-			x.out.end = endPeer
-			return false
-		}
+		x.flush()
 		if p = p[n:]; len(p) > 0 && !x.sleep(x.st.TrickleMS, true) {
 			return false
 		}
 	}
 	return x.alive(true)
+}
+
+// writeLast keeps back one byte, which net/http buffers; a long write would pass through its buffers at once.
+func (x *exchange) writeLast(p []byte) bool {
+	const buffered = 1 << 10 // less than net/http's buffers
+	if len(p) > buffered {
+		if !x.put(p[:len(p)-1]) {
+			return false
+		}
+		p = p[len(p)-1:]
+	}
+	return x.put(p)
+}
+
+func (x *exchange) put(p []byte) bool {
+	n, err := x.w.Write(p)
+	x.out.bytes += int64(n)
+	if err != nil {
+		x.out.end = endPeer
+	}
+	return err == nil
 }
 
 // sendEnd lets net/http end the body, or ends it by hand where the connection is cut behind the last byte.
@@ -147,13 +168,16 @@ func (x *exchange) sendEnd(rep *reply) {
 		return
 	}
 	x.flush()
-	x.out.end = "cut:" + string(c.How)
+	x.out.end = endCut(c.How)
 	conn := x.hijack()
+	x.finish()
 	if rep.chunked {
 		_, _ = conn.Write([]byte("0\r\n\r\n")) // a caller that left already is cut as well
 	}
 	closeConn(conn, c.How)
 }
+
+func endCut(how How) string { return "cut:" + string(how) }
 
 // cutHere cuts the call if its cut stands at this point.
 func (x *exchange) cutHere(p Point) bool {
@@ -184,7 +208,7 @@ func (x *exchange) cutIn(piece []byte) bool {
 		return false
 	}
 	n := int64(c.N) - x.out.bytes
-	if n > 0 && !x.write(piece[:n]) {
+	if n > 0 && !x.write(piece[:n], false) {
 		return true
 	}
 	x.cut(c, piece[n:])
@@ -198,11 +222,12 @@ func (x *exchange) cut(c *Cut, rest []byte) {
 		x.stall(c)
 		return
 	case Clean:
-		x.out.end = "cut:clean"
+		x.out.end = endCut(Clean)
 		return // the handler returns and net/http writes the last chunk
 	case Torn:
-		x.out.end = "cut:torn"
+		x.out.end = endCut(Torn)
 		conn := x.hijack()
+		x.finish()
 		if len(rest) == 0 {
 			rest = []byte("data: ")
 		}
@@ -210,8 +235,7 @@ func (x *exchange) cut(c *Cut, rest []byte) {
 		closeConn(conn, Fin)
 		return
 	}
-	x.drop(c.How)
-	x.out.end = "cut:" + string(c.How)
+	x.drop(endCut(c.How), c.How)
 }
 
 // stall says nothing more until the caller leaves, the bound is reached, or the simulator ends.
@@ -219,8 +243,7 @@ func (x *exchange) stall(c *Cut) {
 	x.flushSent()
 	if c.StallMS > 0 {
 		if x.sleep(c.StallMS, true) {
-			x.drop(Reset)
-			x.out.end = "cut:stall"
+			x.drop(endCut(Stall), Reset)
 		}
 		return
 	}
@@ -238,16 +261,18 @@ func (x *exchange) flushSent() {
 }
 
 // drop ends the connection without ending the answer.
-func (x *exchange) drop(how How) { closeConn(x.hijack(), how) }
+func (x *exchange) drop(end string, how How) {
+	x.out.end = end
+	conn := x.hijack()
+	x.finish()
+	closeConn(conn, how)
+}
 
 // hijack takes the connection. A writer that has none to give ends by the panic that net/http and its test servers
 // understand as "cut".
 func (x *exchange) hijack() net.Conn {
 	conn, _, err := http.NewResponseController(x.w).Hijack()
 	if err != nil {
-		if x.out.end == endDone {
-			x.out.end = "cut:aborted"
-		}
 		panic(http.ErrAbortHandler)
 	}
 	return conn
@@ -276,26 +301,31 @@ func (x *exchange) cutAtArrival() {
 		n := readSome(x.r.Body, c.N)
 		x.s.record.update(func() { x.call.BodySize = n; x.s.record.total.BytesIn += n })
 	}
-	if c.How == Fin {
-		// Unread bytes would turn the FIN into a reset, so the body stays in the connection's own buffer as far
-		// as it goes and the caller sees an end before an answer.
-		x.out.end = "cut:fin"
-		conn := x.hijack()
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.CloseWrite()
-			_ = tcp.SetReadDeadline(time.Now().Add(lingering))
-			readSome(conn, maxBody)
-		}
-		_ = conn.Close()
+	if c.How == Reset {
+		x.cut(c, nil)
 		return
 	}
-	x.cut(c, nil)
+	// A FIN beside unread bytes would become a reset, and net/http does not watch a caller whose body is unread: in
+	// both cases the rest is read and thrown away.
+	x.out.end = endCut(c.How)
+	conn := x.hijack()
+	x.finish()
+	defer conn.Close()
+	defer context.AfterFunc(x.s.ctx, func() { _ = conn.Close() })()
+	if tcp, ok := conn.(*net.TCPConn); ok && c.How == Fin {
+		_ = tcp.CloseWrite()
+		_ = tcp.SetReadDeadline(time.Now().Add(lingering))
+	} else if c.StallMS > 0 {
+		_ = conn.SetReadDeadline(time.Now().Add(ms(c.StallMS)))
+	}
+	readSome(conn, maxBody)
 }
 
 // sendRaw answers with bytes that need not be HTTP.
 func (x *exchange) sendRaw() {
 	x.out.end, x.out.bytes = "cut:raw", int64(len(x.st.Raw))
 	conn := x.hijack()
+	x.finish()
 	_, _ = conn.Write([]byte(x.st.Raw))
 	closeConn(conn, Fin)
 }

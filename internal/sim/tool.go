@@ -11,7 +11,7 @@ import (
 // tool answers everything that is no provider's path: writes have an effect, reads look effects up.
 func (s *Server) tool(x *exchange, n int64) *reply {
 	rep := s.toolReply(x.q, n)
-	x.q.commonHeaders(rep.header, x.call.N, s.cfg.Now())
+	x.q.commonHeaders(rep.header, s.cfg.Now())
 	return rep
 }
 
