@@ -17,7 +17,7 @@ func readFault(a *Answer, h headers, c clock) fault {
 	contentType := strings.ToLower(h.get("content-type"))
 	switch {
 	case len(text) == 0:
-		if f.inBand && x != opaque { // an answer that cannot be read is not one that failed
+		if f.inBand && (x == whole || x == broken) { // what is not read did not fail
 			f.fail("empty_2xx")
 		}
 	case strings.Contains(contentType, "amazon.eventstream"):
@@ -25,7 +25,7 @@ func readFault(a *Answer, h headers, c clock) fault {
 	case looksLikeStream(contentType, text):
 		f.readStream(text, x)
 	case text[0] == '{' || text[0] == '[':
-		f.readJSON(a, text, x)
+		f.readJSON(a, contentType, text, x)
 	default:
 		f.readText(a, contentType, text)
 	}
@@ -46,7 +46,7 @@ func (f *fault) readHeaders(h headers) {
 }
 
 // readJSON reads one document, or several of them one after the other (NDJSON).
-func (f *fault) readJSON(a *Answer, text []byte, x extent) {
+func (f *fault) readJSON(a *Answer, contentType string, text []byte, x extent) {
 	v, err := decode(text)
 	switch {
 	case err != nil && f.inBand:
@@ -60,7 +60,13 @@ func (f *fault) readJSON(a *Answer, text []byte, x extent) {
 		if f.readAnswer(v, true); f.present {
 			return
 		}
-		if f.readLines(text); !f.present && isEmpty(v) && strings.HasPrefix(a.Endpoint, "POST ") {
+		if f.readLines(text); f.present {
+			return
+		}
+		if strings.Contains(contentType, "ndjson") && x != clipped && !bytes.Contains(text, []byte(`"done":true`)) { // Ollama's end
+			f.fail("stream_cut")
+		}
+		if isEmpty(v) && strings.HasPrefix(a.Endpoint, "POST ") {
 			f.fail("empty_2xx")
 		}
 	}

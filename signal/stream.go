@@ -15,7 +15,9 @@ func (f *fault) readStream(text []byte, x extent) {
 		}
 		name, data = "", data[:0]
 	}
+	bare := 4 // tries at documents between events: each may read far
 	for len(text) > 0 && !f.present {
+		rest := text
 		var line []byte
 		line, text = nextLine(text)
 		field, value, _ := bytes.Cut(line, []byte(":"))
@@ -31,8 +33,9 @@ func (f *fault) readStream(text []byte, x extent) {
 			}
 			data = append(data, value...)
 			f.toolStarted = f.toolStarted || startsTool(value)
-		case line[0] == '{': // a bare error between events (Gemini, vLLM)
-			f.readEvent("", line)
+		case line[0] == '{' && bare > 0: // a bare error between events, on one line or many (Gemini, vLLM)
+			bare--
+			f.readEvent("", rest)
 		}
 	}
 	if !f.present {
