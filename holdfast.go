@@ -1,0 +1,297 @@
+// Package holdfast runs the whole engine — log, gateway, admin API — inside a program, as the holdfast command does.
+package holdfast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/admin"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/telemetry"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/sqlite"
+)
+
+// Config says how to start an Engine. Its zero value is that of `holdfast serve` without a file: an embedded
+// store in ./holdfast.db and three providers with the keys of the environment.
+type Config struct {
+	// File is a holdfast.yaml.
+	File string
+	// Listen, Admin, Store and Env win over the file where they are set.
+	Listen, Admin, Store, Env string
+	// Upstreams are NAME=BASE_URL, each replacing the base URL of a provider.
+	Upstreams []string
+	// Getenv looks variables up. Default os.LookupEnv.
+	Getenv func(string) (string, bool)
+	// Logger hears of everything that an operator should know. Default: none.
+	Logger *slog.Logger
+}
+
+// ConfigError lists what keeps a configuration from being served, one fault a line.
+type ConfigError struct{ Faults []string }
+
+func (e *ConfigError) Error() string {
+	return "the configuration is refused:\n" + strings.Join(e.Faults, "\n")
+}
+
+// Engine is one gateway with its store. Start it once, stop it once.
+type Engine struct {
+	policy  *policy.Config
+	logger  *slog.Logger
+	ledger  ledger.Ledger
+	log     *intent.Log
+	gateway *gateway.Gateway
+	meter   *telemetry.Meter
+
+	data, admin *server
+	background  sync.WaitGroup
+	stop        context.CancelFunc
+}
+
+// New reads and checks the configuration. Nothing is opened yet. Errors: *ConfigError.
+func New(c Config) (*Engine, error) {
+	if c.Getenv == nil {
+		c.Getenv = os.LookupEnv
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg, faults := load(c)
+	var refused []string
+	for _, f := range faults {
+		if policy.Unservable([]policy.Fault{f}) {
+			refused = append(refused, f.String())
+		} else {
+			c.Logger.Warn("configuration", "warning", f.String())
+		}
+	}
+	if refused != nil {
+		return nil, &ConfigError{Faults: refused}
+	}
+	return &Engine{policy: cfg, logger: c.Logger}, nil
+}
+
+func load(c Config) (*policy.Config, []policy.Fault) {
+	var cfg *policy.Config
+	var faults []policy.Fault
+	if c.File == "" {
+		cfg = policy.Default(c.Getenv)
+	} else if cfg, faults = policy.Load(c.File, c.Getenv); cfg == nil {
+		return nil, faults
+	}
+	over := policy.Overrides{Env: c.Env, Listen: c.Listen, Admin: c.Admin, Store: c.Store, Upstreams: c.Upstreams}
+	if c.Env != "" || c.Listen != "" || c.Admin != "" || c.Store != "" || len(c.Upstreams) > 0 {
+		return cfg, cfg.Override(over)
+	}
+	return cfg, faults
+}
+
+// Start opens the store, recovers what a dead process left, and listens. When it returns nil, both listeners
+// accept; an error has closed again what was opened.
+func (e *Engine) Start(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			e.close()
+		}
+	}()
+	if err = e.openStore(ctx); err != nil {
+		return err
+	}
+	e.meter, err = telemetry.New()
+	if err != nil {
+		return fmt.Errorf("telemetry: %w", err)
+	}
+	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.policy.Limits.CommitWait, Observe: e.meter.Change,
+		Logger: e.logger, Exclusive: true})
+	if err = e.recover(ctx); err != nil {
+		return err
+	}
+	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: upstream.New(upstream.Config{}),
+		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
+	if err != nil {
+		return err
+	}
+	if err = e.listen(api); err != nil {
+		return err
+	}
+	e.runBackground()
+	e.logger.Info("holdfast is up", "listen", e.Addr(), "admin", e.AdminAddr(), "store", e.policy.Store[0].String(), "env", e.policy.Env,
+		"revision", e.policy.Revision, "owner", e.log.Owner())
+	return nil
+}
+
+func (e *Engine) openStore(ctx context.Context) error {
+	dsn := e.policy.Store[0]
+	if dsn.Scheme() != "sqlite" {
+		return fmt.Errorf("store %s: this version keeps its log in SQLite; write store: sqlite:FILE", dsn)
+	}
+	l, err := sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.policy.Env, Logger: e.logger})
+	if err != nil {
+		return fmt.Errorf("store %s: %w", dsn, err)
+	}
+	e.ledger = l
+	return nil
+}
+
+func (e *Engine) recover(ctx context.Context) error {
+	found, err := e.log.Recover(ctx)
+	if err != nil {
+		return err
+	}
+	if found != (intent.Recovered{}) {
+		e.logger.Warn("recovered what an earlier process left", "waiting", found.Waiting, "unknown", found.Unknown,
+			"failed", found.Failed, "settled", found.Settled, "dropped", found.Dropped)
+	}
+	return e.ledger.PutPolicy(ctx, e.policy.Revision, e.policy.Print())
+}
+
+func (e *Engine) listen(api *admin.API) error {
+	limits := e.policy.Limits
+	guard := gateway.NewGuard(e.policy.Auth)
+	var err error
+	if e.data, err = newServer(e.policy.Listen, e.gateway, int(limits.HeaderBytes), e.logger); err != nil {
+		return err
+	}
+	e.admin, err = newServer(e.policy.Admin, api.Operators(guard, e.gateway.Ready, e.meter.Handler()), int(limits.HeaderBytes), e.logger)
+	return err
+}
+
+// Addr is the data plane's address, AdminAddr the admin API's, as host:port.
+func (e *Engine) Addr() string      { return e.data.addr() }
+func (e *Engine) AdminAddr() string { return e.admin.addr() }
+
+// Stop takes on no more work, waits for what is in progress until ctx ends, records the rest as interrupted and
+// closes the store.
+func (e *Engine) Stop(ctx context.Context) error {
+	if e.gateway != nil {
+		e.logger.Info("draining", "limit", e.policy.Limits.DrainWait)
+		e.gateway.Drain(ctx)
+	}
+	return e.close()
+}
+
+// DrainWait is limits.drain_wait.
+func (e *Engine) DrainWait() time.Duration { return e.policy.Limits.DrainWait }
+
+// Run starts the engine and stops it, within limits.drain_wait, when ctx ends.
+func (e *Engine) Run(ctx context.Context) error {
+	if err := e.Start(ctx); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.policy.Limits.DrainWait)
+	defer cancel()
+	return e.Stop(drain)
+}
+
+func (e *Engine) close() error {
+	var errs []error
+	if e.data != nil {
+		errs = append(errs, e.data.close())
+	}
+	if e.admin != nil {
+		errs = append(errs, e.admin.close())
+	}
+	if e.stop != nil {
+		e.stop()
+	}
+	e.background.Wait()
+	if e.log != nil {
+		e.log.Close()
+	}
+	if e.ledger != nil {
+		errs = append(errs, e.ledger.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// sweepEvery is how often retention looks for what is no longer kept.
+const sweepEvery = time.Minute
+
+func (e *Engine) runBackground() {
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	e.background.Go(func() { _ = e.log.Run(ctx) })
+	e.background.Go(func() { e.sweep(ctx) })
+}
+
+func (e *Engine) sweep(ctx context.Context) {
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		r := e.policy.Retention
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			_, more, err = e.ledger.Sweep(ctx, ledger.Retention{Now: e.ledger.Now(), Answers: r.Answers, DeadLetter: r.DeadLetter,
+				Rows: r.Rows, MaxBytes: r.MaxBytes})
+			if err != nil {
+				e.logger.Warn("retention did not finish", "error", err)
+				break
+			}
+		}
+	}
+}
+
+// closeWait bounds the wait for clients that are still reading when everything is done.
+const closeWait = 5 * time.Second
+
+// server is one listener with its HTTP server.
+type server struct {
+	http     *http.Server
+	listener net.Listener
+	done     chan error
+}
+
+func newServer(addr string, h http.Handler, headerBytes int, logger *slog.Logger) (*server, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+	}
+	s := &server{listener: l, done: make(chan error, 1), http: &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes,
+		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), Protocols: protocols(),
+	}}
+	go func() { s.done <- s.http.Serve(l) }()
+	return s, nil
+}
+
+// protocols are those a client on a trusted network may speak; TLS belongs to the balancer in front.
+func protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+func (s *server) addr() string { return s.listener.Addr().String() }
+
+func (s *server) close() error {
+	// Answers that are complete still have to reach their clients.
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.http.Close()
+	}
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		return errors.Join(err, served)
+	}
+	return err
+}

@@ -1,0 +1,290 @@
+// Package admin is the API behind the operator's commands and page, and the part of it that tenants may see.
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Config makes an API.
+type Config struct {
+	Ledger ledger.Ledger
+	Log    *intent.Log
+	Policy *policy.Config
+	Logger *slog.Logger
+}
+
+// API serves /holdfast/v1/….
+type API struct{ Config }
+
+// New returns an API.
+func New(c Config) *API { return &API{c} }
+
+// scope is whose operations a request may see: one tenant's, or with "" everybody's.
+type scope func(*http.Request) string
+
+// Tenants serves what a tenant may see of its own operations.
+func (a *API) Tenants(tenant func(*http.Request) string) http.Handler {
+	mux := http.NewServeMux()
+	a.reads(mux, tenant)
+	mux.HandleFunc("/", notFound)
+	return mux
+}
+
+// Operators serves the admin port: everything, for operators only, with health and metrics beside it.
+func (a *API) Operators(guard *gateway.Guard, ready func() error, metrics http.Handler) http.Handler {
+	mux := http.NewServeMux()
+	a.reads(mux, func(*http.Request) string { return "" })
+	mux.HandleFunc("POST /holdfast/v1/intents/{id}/resolve", a.resolve)
+	mux.Handle("GET /metrics", metrics)
+	mux.HandleFunc("/", notFound)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/healthz":
+			_, _ = w.Write([]byte("ok\n"))
+			return
+		case "/readyz":
+			gateway.WriteReady(w, ready())
+			return
+		}
+		if !guard.HostAllowed(r) {
+			fail(w, http.StatusForbidden, "forbidden", "this host name or origin is not allowed; add it to auth.hosts")
+			return
+		}
+		if c := guard.Client(r); !guard.Open() && (c == nil || c.Role != policy.RoleOperator) {
+			fail(w, http.StatusUnauthorized, "unauthorized", "the admin API takes a key of auth.keys with role: operator")
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+func (a *API) reads(mux *http.ServeMux, tenant scope) {
+	mux.HandleFunc("GET /holdfast/v1/intents", func(w http.ResponseWriter, r *http.Request) { a.list(w, r, tenant(r)) })
+	mux.HandleFunc("GET /holdfast/v1/intents/{id}", func(w http.ResponseWriter, r *http.Request) { a.show(w, r, tenant(r)) })
+}
+
+func notFound(w http.ResponseWriter, r *http.Request) {
+	fail(w, http.StatusNotFound, "not_found", "there is no "+r.Method+" "+r.URL.Path)
+}
+
+// list answers ?key= with one operation and its history, anything else with a page.
+func (a *API) list(w http.ResponseWriter, r *http.Request, tenant string) {
+	q := r.URL.Query()
+	if key := q.Get("key"); key != "" {
+		a.byKey(w, r, tenant, key)
+		return
+	}
+	f, err := filter(q.Get)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	if tenant != "" {
+		f.Tenant = tenant
+	}
+	records, err := a.Ledger.List(r.Context(), f)
+	if err != nil {
+		a.away(w, err)
+		return
+	}
+	views := make([]Intent, len(records))
+	for i, rec := range records {
+		views[i] = View(rec)
+	}
+	answer(w, views)
+}
+
+// filter reads a listing's parameters; the default is what is not settled (interface.md, settled questions).
+func filter(get func(string) string) (ledger.Filter, error) {
+	f := ledger.Filter{Workflow: get("workflow"), Tenant: get("tenant"), Before: get("before"), Limit: 100}
+	f.Unsettled = get("all") == "" && get("state") == "" && get("outcome") == ""
+	for _, word := range split(get("state")) {
+		var s ledger.State
+		if err := s.UnmarshalText([]byte(word)); err != nil || s == 0 {
+			return f, fmt.Errorf("state is one of intent_created, dispatched, unknown, confirmed, settled, not %q", word)
+		}
+		f.States = append(f.States, s)
+	}
+	for _, word := range split(get("outcome")) {
+		var o ledger.Outcome
+		if err := o.UnmarshalText([]byte(word)); err != nil || o == 0 {
+			return f, fmt.Errorf("outcome is one of pending, success, failed, unknown, discarded, not %q", word)
+		}
+		f.Outcomes = append(f.Outcomes, o)
+	}
+	for name, to := range map[string]*time.Time{"older_than": &f.OlderThan, "newer_than": &f.NewerThan} {
+		v := get(name)
+		if v == "" {
+			continue
+		}
+		t, err := instant(v, time.Now())
+		if err != nil {
+			return f, fmt.Errorf("%s: %w", name, err)
+		}
+		*to = t
+	}
+	if v := get("limit"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < 1 || n > 1000 {
+			return f, errors.New("limit is 1 to 1000")
+		}
+		f.Limit = n
+	}
+	return f, nil
+}
+
+func split(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, ",")
+}
+
+// instant is a time, or an age before now.
+func instant(v string, now time.Time) (time.Time, error) {
+	if d, err := time.ParseDuration(v); err == nil {
+		return now.Add(-d), nil
+	}
+	t, err := time.Parse(time.RFC3339, v)
+	if err != nil {
+		return t, errors.New("give an age such as 10m or a time such as 2026-11-29T20:00:00Z")
+	}
+	return t, nil
+}
+
+// byKey takes a full idem:… key, or the caller's own key for the tenant that asks (operators: ?tenant=).
+func (a *API) byKey(w http.ResponseWriter, r *http.Request, tenant, key string) {
+	if tenant == "" {
+		tenant = r.URL.Query().Get("tenant")
+	}
+	if !strings.HasPrefix(key, "idem:") {
+		if tenant == "" {
+			tenant = "main"
+		}
+		key = idempotency.ExplicitKey(a.Policy.Env, tenant, key)
+	}
+	records, err := a.Ledger.List(r.Context(), ledger.Filter{Key: key, Tenant: tenant, Limit: 1})
+	switch {
+	case err != nil:
+		a.away(w, err)
+	case len(records) == 0:
+		fail(w, http.StatusNotFound, "not_found", "no operation has this key")
+	default:
+		a.write(w, r, records[0])
+	}
+}
+
+func (a *API) show(w http.ResponseWriter, r *http.Request, tenant string) {
+	rec, err := a.Ledger.Get(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, ledger.ErrNotFound), err == nil && tenant != "" && rec.Tenant != tenant:
+		fail(w, http.StatusNotFound, "not_found", "there is no such operation")
+	case err != nil:
+		a.away(w, err)
+	default:
+		a.write(w, r, rec)
+	}
+}
+
+func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record) {
+	v := View(rec)
+	var err error
+	if v.History, err = a.Ledger.History(r.Context(), rec.ID); err != nil {
+		a.away(w, err)
+		return
+	}
+	answer(w, v)
+}
+
+// Resolution is the body of POST …/resolve.
+type Resolution struct {
+	Outcome string `json:"outcome"` // success or failed
+	By      string `json:"by"`
+	Reason  string `json:"reason"`
+}
+
+// resolve settles an unknown by a person's word, which the log keeps.
+func (a *API) resolve(w http.ResponseWriter, r *http.Request) {
+	var in Resolution
+	d := json.NewDecoder(io.LimitReader(r.Body, 64<<10))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&in); err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", "the body is {outcome, by, reason}: "+err.Error())
+		return
+	}
+	outcome, ok := map[string]ledger.Outcome{"success": ledger.OutcomeSuccess, "failed": ledger.OutcomeFailed}[in.Outcome]
+	if !ok || strings.TrimSpace(in.By) == "" || strings.TrimSpace(in.Reason) == "" {
+		fail(w, http.StatusBadRequest, "invalid_request", "outcome is success or failed; by and reason say who decided and why")
+		return
+	}
+	rec, err := a.Ledger.Get(r.Context(), r.PathValue("id"))
+	if errors.Is(err, ledger.ErrNotFound) {
+		fail(w, http.StatusNotFound, "not_found", "there is no such operation")
+		return
+	}
+	if err == nil {
+		err = a.Log.Load(rec).Resolve(outcome, in.By, in.Reason, nil, a.Ledger.Now().Add(a.ttl(rec)))
+	}
+	var illegal *intent.IllegalStepError
+	switch {
+	case errors.As(err, &illegal), errors.Is(err, ledger.ErrStale):
+		fail(w, http.StatusConflict, "conflict", "only an operation in state unknown is resolved; this one is "+rec.State.String())
+	case err != nil:
+		a.away(w, err)
+	default:
+		a.Logger.Info("resolved by a person", "intent", rec.ID, "outcome", in.Outcome, "by", in.By, "reason", in.Reason)
+		a.show(w, r, "")
+	}
+}
+
+// ttl is how long a resolved success keeps its key.
+func (a *API) ttl(rec *ledger.Record) time.Duration {
+	if wf := a.Policy.Workflow(rec.Workflow); wf != nil {
+		return wf.Idempotency.TTL
+	}
+	return 24 * time.Hour
+}
+
+func (a *API) away(w http.ResponseWriter, err error) {
+	a.Logger.Warn("admin: store", "error", err)
+	w.Header().Set("Retry-After", "2")
+	fail(w, http.StatusServiceUnavailable, "store_unavailable", "the store cannot be read now")
+}
+
+func answer(w http.ResponseWriter, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v) // a client that left
+}
+
+// Failure is the body of every error of this API.
+type Failure struct {
+	Error struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	} `json:"error"`
+}
+
+func fail(w http.ResponseWriter, status int, code, message string) {
+	var f Failure
+	f.Error.Code, f.Error.Message = code, message
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Holdfast-Error", code)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(f)
+}

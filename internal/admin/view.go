@@ -1,0 +1,87 @@
+package admin
+
+import (
+	"time"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Intent is one operation as JSON: the queue fields of interface.md §3 by their names, and what tells it apart.
+// Times are RFC 3339 UTC, null where they do not apply.
+type Intent struct {
+	ID                     string         `json:"id"`
+	JobID                  string         `json:"job_id"`
+	IdempotencyKey         string         `json:"idempotency_key"`
+	Tenant                 string         `json:"tenant"`
+	Workflow               string         `json:"workflow"`
+	OwnerKey               string         `json:"owner_key"`
+	Effect                 string         `json:"effect"`
+	RouteKey               string         `json:"route_key"`
+	Tier                   string         `json:"tier"`
+	Method                 string         `json:"method"`
+	Path                   string         `json:"path"`
+	Endpoint               string         `json:"endpoint"`
+	RequestedModel         string         `json:"requested_model"`
+	ServedModel            string         `json:"served_model"`
+	Stream                 bool           `json:"stream"`
+	Attempt                int            `json:"attempt"`
+	MaxAttempts            int            `json:"max_attempts"`
+	Crashes                int            `json:"crashes"`
+	PossiblyBilled         int            `json:"possibly_billed"`
+	CreatedAt              *time.Time     `json:"created_at"`
+	UpdatedAt              *time.Time     `json:"updated_at"`
+	ReadyAt                *time.Time     `json:"ready_at"`
+	ExpiresAt              *time.Time     `json:"expires_at"`
+	SettledAt              *time.Time     `json:"settled_at"`
+	RetryAfterMS           int64          `json:"retry_after_ms"`
+	FallbackAllowed        string         `json:"fallback_allowed"`
+	PartialOutputCommitted bool           `json:"partial_output_committed"`
+	LastErrorType          string         `json:"last_error_type"`
+	EstimatedCost          float64        `json:"estimated_cost"`
+	UsageUnits             Usage          `json:"usage_units"`
+	VisibilityState        string         `json:"visibility_state"`
+	Delivery               string         `json:"delivery"`
+	Lane                   string         `json:"lane"`
+	State                  string         `json:"state"`
+	Outcome                string         `json:"outcome"`
+	PolicyRevision         string         `json:"policy_revision"`
+	Trigger                string         `json:"trigger"`
+	HTTPStatus             int            `json:"http_status"`
+	ClaimUntil             *time.Time     `json:"claim_until"`
+	LeaseOwner             string         `json:"lease_owner"`
+	History                []ledger.Event `json:"history,omitempty"`
+}
+
+// Usage is what the provider reported, in tokens.
+type Usage struct {
+	Input  int64 `json:"input"`
+	Output int64 `json:"output"`
+}
+
+// View is r as JSON shows it.
+func View(r *ledger.Record) Intent {
+	v := Intent{
+		ID: r.ID, JobID: r.JobID, IdempotencyKey: r.Key, Tenant: r.Tenant, Workflow: r.Workflow, OwnerKey: r.OwnerKey,
+		Effect: r.Effect.String(), RouteKey: r.RouteKey, Tier: r.Tier, Method: r.Method, Path: r.Path, Endpoint: r.Endpoint,
+		RequestedModel: r.RequestedModel, ServedModel: r.ServedModel, Stream: r.Stream, Attempt: r.Attempt,
+		MaxAttempts: r.MaxAttempts, Crashes: r.Crashes, PossiblyBilled: r.BilledMaybe,
+		CreatedAt: when(r.CreatedAt), UpdatedAt: when(r.UpdatedAt), ReadyAt: when(r.ReadyAt), ExpiresAt: when(r.ExpiresAt),
+		SettledAt: when(r.SettledAt), RetryAfterMS: r.RetryAfter.Milliseconds(), FallbackAllowed: r.FallbackOK,
+		PartialOutputCommitted: r.Partial, LastErrorType: r.LastError, EstimatedCost: r.EstimatedCost,
+		UsageUnits: Usage{r.UsageIn, r.UsageOut}, VisibilityState: r.Visibility.String(), Delivery: r.Delivery.String(),
+		Lane: r.Lane, State: r.State.String(), Outcome: r.Outcome.String(), PolicyRevision: r.PolicyRevision, Trigger: r.Trigger,
+		ClaimUntil: when(r.ClaimUntil), LeaseOwner: r.LeaseOwner,
+	}
+	if r.Answer != nil {
+		v.HTTPStatus = r.Answer.HTTPStatus
+	}
+	return v
+}
+
+func when(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}

@@ -1,0 +1,56 @@
+package telemetry
+
+import (
+	"strings"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// maxSets bounds the series: error types come from providers, and a hostile one could invent new ones for ever.
+const maxSets = 4096
+
+// cache keeps attribute sets that have been seen, because making one allocates and the hot path asks for few.
+type cache struct {
+	mu   sync.RWMutex
+	sets map[string]metric.MeasurementOption
+}
+
+// get returns the set of name, value pairs.
+func (c *cache) get(pairs ...string) metric.MeasurementOption {
+	var key [256]byte
+	k := key[:0]
+	for _, p := range pairs {
+		k = append(append(k, p...), 0)
+	}
+	c.mu.RLock()
+	set := c.sets[string(k)]
+	c.mu.RUnlock()
+	if set != nil {
+		return set
+	}
+	return c.add(string(k), pairs)
+}
+
+func (c *cache) add(key string, pairs []string) metric.MeasurementOption {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sets == nil {
+		c.sets = map[string]metric.MeasurementOption{}
+	}
+	list := make([]attribute.KeyValue, 0, len(pairs)/2)
+	full := len(c.sets) >= maxSets
+	for i := 0; i+1 < len(pairs); i += 2 {
+		value := strings.ToValidUTF8(pairs[i+1], "�")
+		if full && pairs[i] == "error_type" {
+			value = "other"
+		}
+		list = append(list, attribute.String(pairs[i], value))
+	}
+	set := metric.WithAttributeSet(attribute.NewSet(list...))
+	if !full {
+		c.sets[key] = set
+	}
+	return set
+}
