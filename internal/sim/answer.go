@@ -56,7 +56,7 @@ func answerText(q *request, st *Step, n int64) string {
 	}
 	if q.wantJSON {
 		if q.schema.Exists() {
-			return string(sample(q.schema, n, 0))
+			return string(sample(q.schema, n))
 		}
 		return string(doc{"answer", n, "text", excerpt(q.text)}.bytes())
 	}
@@ -111,7 +111,7 @@ func (q *request) toolCall(st *Step, n int64) *toolCall {
 		forced := q.choice == t.name || q.choice == "*"
 		named := q.choice != "-" && !q.answered && t.name != "" && strings.Contains(q.text, t.name)
 		if st.Tool == t.name || st.Tool == "" && (forced || named) {
-			return &toolCall{t.name, string(sample(t.schema, n, 0))}
+			return &toolCall{t.name, string(sample(t.schema, n))}
 		}
 	}
 	if st.Tool != "" {

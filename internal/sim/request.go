@@ -157,7 +157,8 @@ func (q *request) generates() bool {
 	return q.wire == wireTool && q.method != http.MethodGet && q.method != http.MethodHead && q.method != http.MethodOptions
 }
 
-var opMarker = regexp.MustCompile(`\bop=([A-Za-z0-9_.:-]{1,64})`)
+// opMarker ends in a letter or digit, so that a sentence may end behind it.
+var opMarker = regexp.MustCompile(`\bop=([A-Za-z0-9](?:[A-Za-z0-9_.:-]{0,62}[A-Za-z0-9])?)`)
 
 // parse reads the body.
 func (q *request) parse(body []byte) {

@@ -7,14 +7,30 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxDepth bounds samples of schemas that contain themselves.
-const maxDepth = 16
+// sampler makes the smallest plausible value of a JSON schema, or of Google's with types in capitals. Strings carry
+// the number of the execution.
+type sampler struct {
+	n    int64
+	root gjson.Result
+	left int // values it may still make: nested arrays of a minimum length multiply
+}
 
-// sample is the smallest plausible value of a JSON schema (or of Google's, with types in capitals). Strings carry the
-// number of the execution.
-func sample(schema gjson.Result, n int64, depth int) raw {
-	if depth > maxDepth {
+const (
+	maxDepth  = 32
+	maxValues = 10_000
+)
+
+func sample(schema gjson.Result, n int64) raw {
+	s := &sampler{n: n, root: schema, left: maxValues}
+	return s.value(schema, 0)
+}
+
+func (s *sampler) value(schema gjson.Result, depth int) raw {
+	if s.left--; depth > maxDepth || s.left < 0 {
 		return raw("null")
+	}
+	if ref, ok := strings.CutPrefix(schema.Get(`$ref`).String(), "#/"); ok {
+		return s.value(s.resolve(ref), depth+1)
 	}
 	for _, fixed := range [...]string{"const", "enum.0", "default", "example", "examples.0"} {
 		if v := schema.Get(fixed); v.Exists() {
@@ -23,7 +39,7 @@ func sample(schema gjson.Result, n int64, depth int) raw {
 	}
 	for _, alternatives := range [...]string{"anyOf.0", "oneOf.0", "allOf.0"} {
 		if v := schema.Get(alternatives); v.Exists() {
-			return sample(v, n, depth+1)
+			return s.value(v, depth+1)
 		}
 	}
 	kind := schema.Get("type")
@@ -32,27 +48,41 @@ func sample(schema gjson.Result, n int64, depth int) raw {
 	}
 	switch strings.ToLower(kind.String()) {
 	case "string":
-		return appendJSON(nil, sampleString(schema, n))
+		return appendJSON(nil, s.text(schema))
 	case "integer", "number":
-		return sampleNumber(schema)
+		return number(schema)
 	case "boolean":
 		return raw("true")
 	case "null":
 		return raw("null")
 	case "array":
-		if schema.Get("minItems").Int() == 0 && !schema.Get("items").Exists() {
-			return raw("[]")
-		}
-		items := make(list, max(1, min(schema.Get("minItems").Int(), 100)))
-		for i := range items {
-			items[i] = sample(schema.Get("items"), n, depth+1)
-		}
-		return appendJSON(nil, items)
+		return s.array(schema, depth)
 	}
-	return sampleObject(schema, n, depth)
+	return s.object(schema, depth)
 }
 
-func sampleObject(schema gjson.Result, n int64, depth int) raw {
+// resolve follows a reference within the document, such as #/$defs/Address.
+func (s *sampler) resolve(ref string) gjson.Result {
+	names := strings.Split(ref, "/")
+	for i, name := range names {
+		names[i] = gjson.Escape(strings.NewReplacer("~1", "/", "~0", "~").Replace(name))
+	}
+	return s.root.Get(strings.Join(names, "."))
+}
+
+func (s *sampler) array(schema gjson.Result, depth int) raw {
+	least := schema.Get("minItems").Int()
+	if least == 0 && !schema.Get("items").Exists() {
+		return raw("[]")
+	}
+	items := make(list, max(1, min(least, 100)))
+	for i := range items {
+		items[i] = s.value(schema.Get("items"), depth+1)
+	}
+	return appendJSON(nil, items)
+}
+
+func (s *sampler) object(schema gjson.Result, depth int) raw {
 	required := map[string]bool{}
 	for _, name := range schema.Get("required").Array() {
 		required[name.String()] = true
@@ -60,14 +90,14 @@ func sampleObject(schema gjson.Result, n int64, depth int) raw {
 	out := doc{}
 	schema.Get("properties").ForEach(func(name, property gjson.Result) bool {
 		if len(required) == 0 || required[name.String()] {
-			out = append(out, name.String(), sample(property, n, depth+1))
+			out = append(out, name.String(), s.value(property, depth+1))
 		}
-		return true
+		return s.left > 0
 	})
 	return out.bytes()
 }
 
-func sampleString(schema gjson.Result, n int64) string {
+func (s *sampler) text(schema gjson.Result) string {
 	switch schema.Get("format").String() {
 	case "date":
 		return "2026-01-15"
@@ -76,14 +106,14 @@ func sampleString(schema gjson.Result, n int64) string {
 	case "email":
 		return "someone@example.com"
 	case "uuid":
-		return fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
+		return fmt.Sprintf("00000000-0000-4000-8000-%012d", s.n)
 	case "uri":
 		return "https://example.com/"
 	}
-	return fmt.Sprintf("sample %d", n)
+	return fmt.Sprintf("sample %d", s.n)
 }
 
-func sampleNumber(schema gjson.Result) raw {
+func number(schema gjson.Result) raw {
 	if low := schema.Get("minimum"); low.Exists() {
 		return raw(low.Raw)
 	}

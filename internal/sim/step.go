@@ -242,6 +242,9 @@ func (st *Step) check(c *corpus) error {
 		return fmt.Errorf("%w: no signal has the id %q; GET %ssignals lists them", ErrScript, st.Signal, ControlPrefix)
 	case st.Size < 0 || st.Size > maxBody || st.Chunks < 0 || st.Deliver < 0 || st.Deliver > 100:
 		return fmt.Errorf("%w: size, chunks or deliver is out of bounds (64 MiB, not negative, 100)", ErrScript)
+	case min(st.VisibleAfterMS, st.WorkMS, st.DelayMS, st.FirstMS, st.EventMS, st.TrickleBytes, st.TrickleMS, st.HoldN, st.RepeatEvent) < 0,
+		st.ErrorEvent != nil && *st.ErrorEvent < 0:
+		return fmt.Errorf("%w: a time, a size or a count is negative", ErrScript)
 	case st.Tool == "" && len(st.ToolArgs) > 0:
 		return fmt.Errorf("%w: tool_args without tool", ErrScript)
 	}
@@ -263,6 +266,9 @@ func (st *Step) check(c *corpus) error {
 func (c *Cut) check() error {
 	if c == nil {
 		return nil
+	}
+	if c.N < 0 || c.StallMS < 0 {
+		return fmt.Errorf("%w: cut.n %d and cut.stall_ms %d must not be negative", ErrScript, c.N, c.StallMS)
 	}
 	switch c.How {
 	case Reset, Fin, Torn, Clean, Stall:
