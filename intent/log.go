@@ -141,7 +141,7 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 		c.dispatch(stepDispatch, b.Attempt)
 	}
 	w := c.write()
-	w.Insert = &o.head
+	w.ID, w.Insert = "", &o.head
 	if b.Claim {
 		w.ClaimKey, o.claim = b.Head.Key, b.Head.Key
 	} else if !b.DerivedUntil.IsZero() {

@@ -30,8 +30,27 @@ func (c *call) choose() *Error {
 	if c.client != nil && len(c.client.Workflows) > 0 && !slices.Contains(c.client.Workflows, c.wf.Name) {
 		return errorf(CodeForbidden, fmt.Sprintf("this credential may not use the workflow %q", c.wf.Name))
 	}
+	if err := c.tier(); err != nil {
+		return err
+	}
 	c.effect = effects[c.wf.EffectOf(c.spec.Read)]
 	c.hold = c.wf.UnknownRule(c.spec.Acts != "") == policy.HoldUnknown
+	return nil
+}
+
+// tier applies the workflow's only tier: another provider of the same wire format, another model.
+func (c *call) tier() *Error {
+	if len(c.wf.Tiers) != 1 {
+		return nil
+	}
+	t := &c.wf.Tiers[0]
+	if t.Provider != "" && t.Provider != c.target.conf.Name {
+		to := c.g.providers[t.Provider]
+		if to.wire != c.target.wire {
+			return errorf(CodeContract, fmt.Sprintf("the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire))
+		}
+		c.target = to
+	}
 	return nil
 }
 

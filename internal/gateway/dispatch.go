@@ -3,7 +3,10 @@ package gateway
 import (
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
+
+	"github.com/tidwall/sjson"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
@@ -85,7 +88,24 @@ func (c *call) outbound() *upstream.Request {
 	if c.effect == ledger.EffectExternal && c.key != "" {
 		set(h, "Idempotency-Key", idempotency.OutboundKey(c.g.secret, c.key))
 	}
-	return &upstream.Request{Method: c.r.Method, Target: t.upstreamURL(c.path, query), Header: h, Body: c.body}
+	path, body := c.asServed()
+	return &upstream.Request{Method: c.r.Method, Target: t.upstreamURL(path, query), Header: h, Body: body}
+}
+
+// asServed puts the tier's model in the place of the one asked for.
+func (c *call) asServed() (path string, body []byte) {
+	if len(c.wf.Tiers) != 1 || c.wf.Tiers[0].Model == "" || c.spec.Model == "" || c.wf.Tiers[0].Model == c.spec.Model {
+		return c.path, c.body
+	}
+	model := c.wf.Tiers[0].Model
+	if c.target.wire == "gemini" {
+		return strings.Replace(c.path, "/models/"+c.spec.Model+":", "/models/"+url.PathEscape(model)+":", 1), c.body
+	}
+	changed, err := sjson.SetBytes(c.body, "model", model)
+	if err != nil {
+		return c.path, c.body
+	}
+	return c.path, changed
 }
 
 func forwardHeaders(to, from http.Header) {

@@ -25,6 +25,7 @@ const (
 	CodeAllTiersFailed   Code = "all_tiers_failed"
 	CodeDeadline         Code = "deadline_exceeded"
 	CodeIncomplete       Code = "upstream_incomplete"
+	CodeContract         Code = "contract_mismatch"
 	CodeTooLarge         Code = "request_too_large"
 	CodeAnswerTooLarge   Code = "response_too_large"
 	CodeUnauthorized     Code = "unauthorized"
@@ -62,6 +63,7 @@ var classes = map[Code]class{
 	CodeAllTiersFailed:   {502, false, noWait, ""},
 	CodeDeadline:         {504, false, noWait, ""},
 	CodeIncomplete:       {502, false, noWait, ""},
+	CodeContract:         {502, false, noWait, safeNo},
 	CodeTooLarge:         {413, false, noWait, safeNo},
 	CodeAnswerTooLarge:   {502, false, noWait, ""},
 	CodeUnauthorized:     {401, false, noWait, safeNo},
