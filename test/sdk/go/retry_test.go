@@ -2,25 +2,6 @@ package sdk
 
 import "testing"
 
-// TestRetryInside: with retries in the gateway the client sees one answer and sends one request.
-func TestRetryInside(t *testing.T) {
-	needGateway(t)
-	each(t, func(t *testing.T, c client) {
-		both(t, func(t *testing.T, streamed bool) {
-			op := theRig.op()
-			in := call{op: op, prompt: "second time lucky", script: `{"steps":[{"status":503},{}]}`,
-				header: map[string]string{"Idempotency-Key": op, "Holdfast-Workflow": "persistent"}}
-			got, tape, err := c.ask(t.Context(), streamed, in)
-			if err != nil || got.text == "" || tape.attempts() != 1 {
-				t.Fatalf("%q after %d attempts of the client, %v", got.text, tape.attempts(), err)
-			}
-			if n := theRig.counts(t, op); n.Calls != 2 || tape.last().header.Get("Holdfast-Attempts") != "2" {
-				t.Errorf("%d calls upstream, Holdfast-Attempts %q, want 2", n.Calls, tape.last().header.Get("Holdfast-Attempts"))
-			}
-		})
-	})
-}
-
 // TestRetryOfClient: without a key and with no gateway's word against it, a client's retry is a second call; with
 // the gateway's word it is not made.
 func TestRetryOfClient(t *testing.T) {

