@@ -9,8 +9,8 @@ import (
 // headers are those that say something, by lower-case name.
 type headers map[string]string
 
-// telling are the beginnings (or parts) of the names that are read.
-var telling = []string{"retry-after", "ratelimit", "rate-limit", "content-", "should-retry", "errortype", "error-type", "error-code"}
+// readNames are the beginnings (or parts) of the names that are read.
+var readNames = []string{"retry-after", "ratelimit", "rate-limit", "content-", "should-retry", "errortype", "error-type", "error-code"}
 
 // readHeaders keeps what is read later. A header given twice with different values says nothing certain:
 // its values are joined, and the parsers refuse lists.
@@ -18,7 +18,7 @@ func readHeaders(in map[string][]string) headers {
 	out := make(headers, 8)
 	for name, values := range in {
 		name = strings.ToLower(name)
-		if name != "date" && !containsAny(name, telling) {
+		if name != "date" && !containsAny(name, readNames) {
 			continue
 		}
 		for _, v := range values {

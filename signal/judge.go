@@ -17,8 +17,10 @@ func judge(status int, f *fault) verdict {
 	effective := effectiveStatus(status, f)
 	msg := strings.ToLower(f.message)
 	v, ok := byCode(f, effective)
-	if w, found := byPhrase(msg, effective, f); found && (!ok || w.refines(v)) {
-		v, ok = w, true
+	if !ok || v.class == RateLimited { // words may be more exact than a code that says no more than "limit"
+		if w, found := byPhrase(msg, effective, f); found {
+			v, ok = w, true
+		}
 	}
 	if !ok {
 		v = byStatus(effective)
@@ -33,11 +35,6 @@ func judge(status int, f *fault) verdict {
 // that the request did not arrive.
 func ranOut(f *fault, msg string) bool {
 	return msg != "" && f.page == "" && !containsAny(msg, []string{"complete request", "waiting for the request", "request body", "reading the request"})
-}
-
-// refines: words may be more exact than a code that names the class only in general.
-func (v verdict) refines(by verdict) bool {
-	return by.class == RateLimited && v.class != RateLimited
 }
 
 // byCode tries the codes from the most specific on; a status word is none.

@@ -105,8 +105,26 @@ func hasValue(data []byte, word string) bool {
 	return !bytes.HasPrefix(rest, []byte("null")) && !bytes.HasPrefix(rest, []byte("[]")) && !bytes.HasPrefix(rest, []byte(`""`))
 }
 
+// tellingWords are in every event that says how a stream ended; a long stream has few such events.
+var tellingWords = []string{"error", "stop_reason", "Reason", "detail", "base_resp", "__type", "fault"}
+
+func telling(name string, data []byte) bool {
+	if name == "error" || hasValue(data, `"finish_reason"`) {
+		return true
+	}
+	for _, w := range tellingWords {
+		if bytes.Contains(data, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}
+
 // readEvent reads one event's data for an error.
 func (f *fault) readEvent(name string, data []byte) {
+	if !telling(name, data) {
+		return
+	}
 	v, err := decode(data)
 	if err != nil {
 		if name == "error" { // cut, or plain words
