@@ -124,7 +124,7 @@ func (s *arrayStream) Progress() *Progress { return &s.State.Progress }
 func (s *arrayStream) Feed(p []byte) error {
 	err := s.scanner.Feed(p, s.take)
 	if s.scanner.Closed() {
-		s.Committed = s.scanner.Bracket()
+		s.Committed = max(s.Committed, s.scanner.Bracket())
 		s.grammar.Bracket(&s.State)
 	}
 	return err

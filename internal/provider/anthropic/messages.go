@@ -104,9 +104,6 @@ func addUsage(to *wire.Usage, u jsonview.Value) {
 	if n := u.Get("cache_read_input_tokens").Int(); n > 0 {
 		to.Cached = n
 	}
-	if n := u.Path("output_tokens_details", "thinking_tokens").Int(); n > 0 {
-		to.Reasoning = n
-	}
 }
 
 // End implements wire.Grammar. A stop reason completes an answer whose message_stop did not come.

@@ -182,23 +182,36 @@ func inScalar(p []byte, i int) (int, bool) {
 	return len(p), false
 }
 
-// inString goes past the closing quote.
+// inString goes past the closing quote. Neither quotes nor backslashes are searched twice for.
 func (s *Scanner) inString(p []byte, i int) (int, bool) {
 	if s.state == escape {
 		s.state = text
 		return i + 1, false
 	}
-	quote := bytes.IndexByte(p[i:], '"')
-	if quote < 0 {
-		quote = len(p) - i
+	quote := indexQuote(p, i)
+	for {
+		slash := bytes.IndexByte(p[i:quote], '\\')
+		if slash < 0 {
+			break
+		}
+		if i += slash + 2; i > len(p) {
+			s.state = escape
+			return len(p), false
+		}
+		if i > quote {
+			quote = indexQuote(p, i)
+		}
 	}
-	if slash := bytes.IndexByte(p[i:i+quote], '\\'); slash >= 0 {
-		s.state = escape
-		return i + slash + 1, false
-	}
-	if i+quote == len(p) {
+	if quote == len(p) {
 		return len(p), false
 	}
 	s.state = nested
-	return i + quote + 1, s.depth == 0
+	return quote + 1, s.depth == 0
+}
+
+func indexQuote(p []byte, from int) int {
+	if i := bytes.IndexByte(p[from:], '"'); i >= 0 {
+		return from + i
+	}
+	return len(p)
 }
