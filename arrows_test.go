@@ -1,0 +1,119 @@
+package holdfast
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/holdfast-ai/holdfast"
+
+// bans are the arrows that must not be: a package on the left, or one below it, imports nothing on the right
+// (ARCHITECTURE.md; the mechanisms know no database, no wire and no page).
+var bans = []struct {
+	from   string
+	to     []string
+	reason string
+}{
+	{"ledger", []string{"intent", "internal/gateway", "internal/policy", "internal/provider"}, "the port knows nobody who stands on it"},
+	{"intent", []string{"ledger/sqlite", "internal/gateway", "internal/policy", "internal/provider", "internal/telemetry", "net/http"},
+		"the log knows its port only"},
+	{"idempotency", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
+		"keys are a pure function of the request"},
+	{"signal", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a signal is a pure function of the answer"},
+	{"internal/provider", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "wire formats decide nothing"},
+	{"internal/sse", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
+	{"internal/canon", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
+	{"internal/policy", []string{"ledger", "intent", "internal/gateway", "internal/telemetry"}, "a policy is data"},
+	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
+	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
+		"the data plane knows no driver, and telemetry only as an Observer"},
+	{"internal/sim", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/upstream"},
+		"the far side of our tests shares no code with what it tests"},
+	{"internal/admin", []string{"ledger/sqlite", "internal/cli", "internal/sim"}, "the API knows no driver"},
+}
+
+// standardOnly import the standard library and their like alone, so that any program can take them in.
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream"}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+}
+
+func within(path, dir string) bool {
+	rest, ok := strings.CutPrefix(path, module+"/"+dir)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+func TestArrows(t *testing.T) {
+	all := packages(t)
+	if len(all) < 15 {
+		t.Fatalf("only %d packages listed", len(all))
+	}
+	for _, ban := range bans {
+		found := false
+		for _, p := range all {
+			if !within(p.ImportPath, ban.from) || driver(p.ImportPath) && ban.from == "ledger" {
+				continue
+			}
+			found = true
+			for _, to := range ban.to {
+				for _, imported := range p.Imports {
+					if imported == to || within(imported, to) {
+						t.Errorf("%s imports %s: %s", p.ImportPath, imported, ban.reason)
+					}
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no package %s: the ban holds nothing", ban.from)
+		}
+	}
+}
+
+// driver packages stand beside the port and may use what they drive.
+func driver(path string) bool { return within(path, "ledger/sqlite") || within(path, "ledger/ledgertest") }
+
+func TestCoreImportsStandardLibraryOnly(t *testing.T) {
+	all := packages(t)
+	for _, dir := range standardOnly {
+		found := false
+		for _, p := range all {
+			if p.ImportPath != module+"/"+dir {
+				continue
+			}
+			found = true
+			for _, imported := range p.Imports {
+				first, _, _ := strings.Cut(imported, "/")
+				if strings.Contains(first, ".") && !strings.HasPrefix(imported, module+"/") {
+					t.Errorf("%s imports %s", p.ImportPath, imported)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no package %s", dir)
+		}
+	}
+}
