@@ -32,12 +32,13 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 type session struct {
 	conn *sqlite3.Conn
 
-	begin, commit, rollback                             *sqlite3.Stmt
-	takeClaim, readClaim, keepClaim, dropClaim          *sqlite3.Stmt
-	putIntent, putOpen, moveOpen, dropOpen, putResult   *sqlite3.Stmt
-	putEvent, putBody, putDerived, forceClaim, forceOps *sqlite3.Stmt
+	begin, commit, rollback                           *sqlite3.Stmt
+	takeClaim, readClaim, moveClaim, dropClaim        *sqlite3.Stmt
+	putIntent, putOpen, moveOpen, dropOpen, putResult *sqlite3.Stmt
+	findOpen, putEvent, putBody, putDerived           *sqlite3.Stmt
 
-	now time.Time // ledger time of the running batch
+	now  time.Time // ledger time of the running batch
+	next int64     // seq of the next intent; gaps do no harm
 }
 
 func newSession(c *sqlite3.Conn) (*session, error) {
@@ -52,23 +53,22 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		{&s.begin, `BEGIN IMMEDIATE`},
 		{&s.commit, `COMMIT`},
 		{&s.rollback, `ROLLBACK`},
-		{&s.takeClaim, `INSERT INTO claim (key, intent, until) VALUES (?, ?, 0) ON CONFLICT (key) DO UPDATE
-			SET intent = excluded.intent, until = 0 WHERE until <> 0 AND until <= ?`},
-		{&s.readClaim, `SELECT intent FROM claim WHERE key = ?`},
-		{&s.keepClaim, `UPDATE claim SET until = ? WHERE key = ? AND intent = ?`},
-		{&s.dropClaim, `DELETE FROM claim WHERE key = ? AND intent = ?`},
-		{&s.putIntent, `INSERT INTO intent (` + intentColumns + `, events) VALUES (` + marks(columns(intentColumns)+1) +
-			`) ON CONFLICT DO NOTHING`},
-		{&s.putOpen, `INSERT INTO open (intent, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+1) + `)`},
-		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE intent = ? AND version = ?`},
-		{&s.dropOpen, `DELETE FROM open WHERE intent = ? AND version = ?`},
-		{&s.putResult, `INSERT INTO result (intent, ` + statusColumns + `, ` + resultColumns + `, keep_from, events) VALUES (` +
-			marks(columns(statusColumns)+columns(resultColumns)+3) + `)`},
-		{&s.putEvent, `INSERT INTO event (intent, n, events) VALUES (?, ?, ?)`},
-		{&s.putBody, `INSERT OR REPLACE INTO body (intent, kind, content_type, packed, size, data) VALUES (?, ?, ?, ?, ?, ?)`},
-		{&s.putDerived, `INSERT OR REPLACE INTO derived (derived_key, intent, until) VALUES (?, ?, ?)`},
-		{&s.forceClaim, `INSERT OR REPLACE INTO claim (key, intent, until) VALUES (?, ?, 0)`},
-		{&s.forceOps, `DELETE FROM open WHERE intent = ?`},
+		{&s.takeClaim, `INSERT INTO claim (key, seq) VALUES (?, ?) ON CONFLICT DO NOTHING`},
+		{&s.readClaim, `SELECT i.id, r.claim_until FROM claim c LEFT JOIN intent i ON i.seq = c.seq
+			LEFT JOIN result r ON r.seq = c.seq WHERE c.key = ?`},
+		{&s.moveClaim, `UPDATE claim SET seq = ?2 WHERE key = ?1`},
+		{&s.dropClaim, `DELETE FROM claim WHERE key = ? AND seq = ?`},
+		{&s.putIntent, `INSERT INTO intent (seq, ` + intentColumns + `, events) VALUES (` +
+			marks(columns(intentColumns)+2) + `) ON CONFLICT (id) DO NOTHING`},
+		{&s.putOpen, `INSERT INTO open (intent, seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+2) + `)`},
+		{&s.findOpen, `SELECT seq FROM open WHERE intent = ? AND version = ?`},
+		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE intent = ?`},
+		{&s.dropOpen, `DELETE FROM open WHERE intent = ?`},
+		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events)
+			VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+4) + `)`},
+		{&s.putEvent, `INSERT INTO event (seq, n, events) VALUES (?, ?, ?)`},
+		{&s.putBody, `INSERT OR REPLACE INTO body (slot, content_type, packed, size, data) VALUES (?, ?, ?, ?, ?)`},
+		{&s.putDerived, `INSERT INTO derived (derived_key, seq, until) VALUES (?, ?, ?)`},
 	} {
 		st, _, err := c.PrepareFlags(p.sql, sqlite3.PREPARE_PERSISTENT)
 		if err != nil {
@@ -76,7 +76,9 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		}
 		*p.to = st
 	}
-	return s, nil
+	last, err := scalar(c, `SELECT max(seq) FROM intent`)
+	s.next = last + 1
+	return s, err
 }
 
 func (s *session) close() error {
@@ -109,13 +111,14 @@ func (s *session) apply(it *item) error {
 }
 
 func (s *session) insert(it *item) error {
-	w := it.w
+	w, seq := it.w, s.next
+	s.next++
 	if w.ClaimKey != "" {
-		if ok, err := s.claim(it); err != nil || !ok {
+		if ok, err := s.claim(it, seq); err != nil || !ok {
 			return err
 		}
 	}
-	if err := s.insertHead(it); err != nil {
+	if err := s.insertHead(it, seq); err != nil {
 		return err
 	}
 	if s.conn.Changes() == 0 {
@@ -127,46 +130,64 @@ func (s *session) insert(it *item) error {
 		return nil
 	}
 	if w.DerivedKey != "" {
-		if err := run(s.putDerived, w.DerivedKey, w.Insert.ID, micros(w.DerivedUntil)); err != nil {
+		if err := run(s.putDerived, w.DerivedKey, seq, micros(w.DerivedUntil)); err != nil {
 			return err
 		}
 	}
 	if w.Settle {
-		return s.settle(it, w.Insert.ID, nil)
+		return s.settle(it, seq, nil)
 	}
-	b := binder{st: s.putOpen}
-	b.text(w.Insert.ID)
-	b.status(&w.Status)
-	if err := b.exec(); err != nil {
+	if err := s.insertOpen(w.Insert.ID, seq, &w.Status); err != nil {
 		return err
 	}
-	return s.bodies(it, w.Insert.ID)
+	return s.bodies(it, seq)
 }
 
-// claim takes w.ClaimKey unless a live claim holds it.
-func (s *session) claim(it *item) (bool, error) {
+func (s *session) insertOpen(id string, seq int64, status *ledger.Status) error {
+	b := binder{st: s.putOpen}
+	b.text(id)
+	b.int(seq)
+	b.status(status)
+	return b.exec()
+}
+
+// claim takes w.ClaimKey for the intent seq unless a live claim holds it.
+func (s *session) claim(it *item, seq int64) (bool, error) {
 	w := it.w
-	if mutant.On("check-then-set") {
-		return true, run(s.forceClaim, w.ClaimKey, w.Insert.ID)
-	}
-	if err := run(s.takeClaim, w.ClaimKey, w.Insert.ID, micros(s.now)); err != nil {
+	if err := run(s.takeClaim, w.ClaimKey, seq); err != nil {
 		return false, err
 	}
 	if s.conn.Changes() > 0 {
 		return true, nil
 	}
-	defer s.readClaim.Reset()
-	if err := s.readClaim.BindText(1, w.ClaimKey); err != nil {
+	holder, live, err := s.holder(w.ClaimKey)
+	if err != nil {
 		return false, err
 	}
-	if s.readClaim.Step() {
-		it.refused, w.Holder = ledger.ErrClaimed, s.readClaim.ColumnText(0)
+	if live && !mutant.On("check-then-set") {
+		it.refused, w.Holder = ledger.ErrClaimed, holder
+		return false, nil
 	}
-	return false, s.readClaim.Err()
+	return true, run(s.moveClaim, w.ClaimKey, seq)
 }
 
-func (s *session) insertHead(it *item) error {
+// holder reads whose the claim on key is, and whether it is live: held by an unsettled intent, or kept until a
+// time that has not come.
+func (s *session) holder(key string) (id string, live bool, err error) {
+	defer func() { err = errors.Join(err, s.readClaim.Reset()) }()
+	if err := s.readClaim.BindText(1, key); err != nil {
+		return "", false, err
+	}
+	if s.readClaim.Step() {
+		id = s.readClaim.ColumnText(0)
+		live = id != "" && (s.readClaim.ColumnType(1) == sqlite3.NULL || s.readClaim.ColumnInt64(1) > micros(s.now))
+	}
+	return id, live, s.readClaim.Err()
+}
+
+func (s *session) insertHead(it *item, seq int64) error {
 	b, i := binder{st: s.putIntent}, it.w.Insert
+	b.int(seq)
 	b.text(i.ID)
 	b.int(micros(i.CreatedAt))
 	if i.CreatedAt.IsZero() {
@@ -211,108 +232,97 @@ func (s *session) insertHead(it *item) error {
 
 func (s *session) change(it *item) error {
 	w := it.w
-	if mutant.On("stale-write") {
-		return s.changeAnyway(it)
+	seq, err := s.find(w)
+	if err != nil {
+		return err
 	}
-	if w.Settle {
-		if err := run(s.dropOpen, w.ID, w.Version); err != nil {
-			return err
-		}
-	} else {
-		b := binder{st: s.moveOpen}
-		b.status(&w.Status)
-		b.text(w.ID)
-		b.int(w.Version)
-		if err := b.exec(); err != nil {
-			return err
-		}
-	}
-	if s.conn.Changes() == 0 {
+	if seq == 0 {
 		it.refused = ledger.ErrStale
 		return nil
 	}
-	return s.changed(it)
-}
-
-// changed applies what follows a compare-and-set that succeeded.
-func (s *session) changed(it *item) error {
-	w := it.w
 	if w.Settle {
-		return s.settle(it, w.ID, it.events)
+		if err := run(s.dropOpen, w.ID); err != nil {
+			return err
+		}
+		return s.settle(it, seq, it.events)
+	}
+	b := binder{st: s.moveOpen}
+	b.status(&w.Status)
+	b.text(w.ID)
+	if err := b.exec(); err != nil {
+		return err
 	}
 	if it.events != nil {
 		b := binder{st: s.putEvent}
-		b.text(w.ID)
+		b.int(seq)
 		b.int(w.Status.Version)
 		b.raw(it.events)
 		if err := b.exec(); err != nil {
 			return err
 		}
 	}
-	return s.bodies(it, w.ID)
+	return s.bodies(it, seq)
 }
 
-// changeAnyway is the mutant "stale-write": a change that ignores the version.
-func (s *session) changeAnyway(it *item) error {
-	if err := run(s.forceOps, it.w.ID); err != nil {
-		return err
+// find is the compare of the compare-and-set: the seq of w's intent while it is unsettled and has w's version,
+// else 0. The set follows in the same transaction, and nobody else writes.
+func (s *session) find(w *ledger.Write) (seq int64, err error) {
+	defer func() { err = errors.Join(err, s.findOpen.Reset()) }()
+	if err := bindAll(s.findOpen, w.ID, w.Version); err != nil {
+		return 0, err
 	}
-	if !it.w.Settle {
-		b := binder{st: s.putOpen}
-		b.text(it.w.ID)
-		b.status(&it.w.Status)
-		if err := b.exec(); err != nil {
-			return err
-		}
+	if s.findOpen.Step() {
+		seq = s.findOpen.ColumnInt64(0)
 	}
-	return s.changed(it)
+	return seq, s.findOpen.Err()
 }
 
 // settle writes the end of an intent whose open row is gone.
-func (s *session) settle(it *item, id string, events []byte) error {
+func (s *session) settle(it *item, seq int64, events []byte) error {
 	w := it.w
 	at := w.Status.UpdatedAt
 	if at.IsZero() {
 		at = s.now
 	}
-	key, until, from := w.HeldKey, int64(0), micros(at)
+	key, claimUntil, claimDue, bodyDue := w.HeldKey, int64(0), int64(0), micros(at)
 	if key == "" {
 		key = w.ClaimKey
 	}
 	if key != "" && w.Claim == ledger.ClaimKeep && !w.ClaimUntil.IsZero() {
-		until = micros(w.ClaimUntil)
-		from = max(from, until)
-		if err := run(s.keepClaim, until, key, id); err != nil {
-			return err
-		}
+		claimUntil = micros(w.ClaimUntil)
+		claimDue, bodyDue = claimUntil, 0 // the sweep of the claim makes the bodies due
 	} else if key != "" {
-		if err := run(s.dropClaim, key, id); err != nil {
+		if err := run(s.dropClaim, key, seq); err != nil {
 			return err
 		}
 	}
 	b := binder{st: s.putResult}
-	b.text(id)
+	b.int(seq)
 	b.status(&w.Status)
 	b.int(micros(at))
-	b.int(until)
+	b.int(claimUntil)
 	b.answer(w.Answer, it.header)
-	b.int(from)
+	b.int(claimDue)
+	b.int(bodyDue)
 	b.raw(events)
 	if err := b.exec(); err != nil {
 		return err
 	}
-	return s.bodies(it, id)
+	return s.bodies(it, seq)
 }
 
-func (s *session) bodies(it *item, id string) error {
+// slot is the key of a body: room for eight kinds beside each other.
+func slot(seq int64, kind ledger.BodyKind) int64 { return seq<<3 | int64(kind&7) }
+
+func (s *session) bodies(it *item, seq int64) error {
 	for i := range it.bodies {
 		p, b := &it.bodies[i], binder{st: s.putBody}
-		b.text(id)
-		b.int(int64(p.kind))
+		b.int(slot(seq, p.kind))
 		b.text(p.contentType)
 		b.bool(p.packed)
-		b.int(int64(p.size))
-		b.n++
+		b.next()
+		b.must(s.putBody.BindInt(b.n, p.size))
+		b.next()
 		b.must(s.putBody.BindBlob(b.n, p.data))
 		if err := b.exec(); err != nil {
 			return err

@@ -76,6 +76,9 @@ func encode(w *ledger.Write) (*item, error) {
 	}
 	it.size = int64(len(it.events)+len(it.header)) + 1024
 	for i := range w.Bodies {
+		if k := w.Bodies[i].Kind; k < ledger.BodyRequest || k > 7 {
+			return nil, fmt.Errorf("sqlite: no place for a body of kind %d", k)
+		}
 		p := pack(&w.Bodies[i])
 		it.bodies = append(it.bodies, p)
 		it.size += int64(len(p.data))

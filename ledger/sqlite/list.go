@@ -56,7 +56,7 @@ func listQuery(f ledger.Filter) (string, []any) {
 	w := &where{}
 	from, status, id := fromAny, "coalesce(o.%, r.%)", "i.id"
 	if f.Unsettled || len(f.States) > 0 && !slices.Contains(f.States, ledger.Settled) {
-		from, status, id = fromOpen, "o.%", "o.intent"
+		from, status, id = fromOpen, "o.%", "o.intent" // its own copy of the id, in order
 	}
 	column := func(name string) string { return strings.ReplaceAll(status, "%", name) }
 	if len(f.States) == 1 && f.States[0] == ledger.Unknown {

@@ -14,8 +14,8 @@ import (
 
 // The two ways to a record: any intent, and an unsettled one by its small row.
 const (
-	fromAny  = ` FROM intent i LEFT JOIN open o ON o.intent = i.id LEFT JOIN result r ON r.intent = i.id AND o.intent IS NULL `
-	fromOpen = ` FROM open o CROSS JOIN intent i ON i.id = o.intent LEFT JOIN result r ON 0 `
+	fromAny  = ` FROM intent i LEFT JOIN open o ON o.intent = i.id LEFT JOIN result r ON r.seq = i.seq AND o.intent IS NULL `
+	fromOpen = ` FROM open o CROSS JOIN intent i ON i.seq = o.seq LEFT JOIN result r ON 0 `
 )
 
 var selectRecord = `SELECT ` + qualified("i", intentColumns) + `, ` + qualified("o", statusColumns) + `, ` +
@@ -138,7 +138,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (*ledger.Record, error) {
 	return l.record(ctx, selectRecord+fromAny+`WHERE i.id = ?`, id)
 }
 
-const liveClaim = ` WHERE i.id = (SELECT c.intent FROM claim c WHERE c.key = ? AND (c.until = 0 OR c.until > ?))`
+const liveClaim = ` WHERE i.seq = (SELECT c.seq FROM claim c WHERE c.key = ?)
+	AND (r.claim_until IS NULL OR r.claim_until > ?)`
 
 // Holder implements ledger.Ledger.
 func (l *Ledger) Holder(ctx context.Context, key string) (*ledger.Record, error) {
@@ -156,7 +157,7 @@ func (l *Ledger) peekHolder(w *ledger.Write) bool {
 
 // Derived implements ledger.Ledger.
 func (l *Ledger) Derived(ctx context.Context, key string, limit int) ([]*ledger.Record, error) {
-	return l.records(ctx, selectRecord+fromAny+`WHERE i.id IN (SELECT d.intent FROM derived d
+	return l.records(ctx, selectRecord+fromAny+`WHERE i.seq IN (SELECT d.seq FROM derived d
 		WHERE d.derived_key = ? AND d.until > ?) ORDER BY i.id DESC LIMIT ?`, key, l.Now(), limit)
 }
 
@@ -166,8 +167,10 @@ func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error)
 	found := false
 	err := l.read.with(ctx, func(r *reader) error {
 		// One statement, so that a settling between two reads can hide nothing.
-		return r.each(`SELECT 0, events FROM intent WHERE id = ?1 UNION ALL SELECT n, events FROM event WHERE intent = ?1
-			UNION ALL SELECT version, events FROM result WHERE intent = ?1 ORDER BY 1`, []any{id},
+		return r.each(`SELECT 0, events FROM intent WHERE id = ?1
+			UNION ALL SELECT n, events FROM event WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
+			UNION ALL SELECT version, events FROM result WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
+			ORDER BY 1`, []any{id},
 			func(st *sqlite3.Stmt) (err error) {
 				found = true
 				out, err = decodeEvents(out, st.ColumnRawText(1))
@@ -184,15 +187,15 @@ func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error)
 func (l *Ledger) Body(ctx context.Context, id string, kind ledger.BodyKind) (*ledger.Body, error) {
 	var b *ledger.Body
 	err := l.read.with(ctx, func(r *reader) error {
-		return r.each(`SELECT content_type, packed, size, data FROM body WHERE intent = ? AND kind = ?`,
-			[]any{id, int(kind)}, func(st *sqlite3.Stmt) (err error) {
-				p := packedBody{kind: kind, contentType: st.ColumnText(0), packed: st.ColumnBool(1), size: st.ColumnInt(2)}
-				if p.data = st.ColumnRawBlob(3); !p.packed {
-					p.data = append([]byte{}, p.data...)
-				}
-				b, err = unpack(p)
-				return err
-			})
+		return r.each(`SELECT content_type, packed, size, data FROM body
+			WHERE slot = 8 * (SELECT seq FROM intent WHERE id = ?) + ?`, []any{id, int(kind & 7)}, func(st *sqlite3.Stmt) (err error) {
+			p := packedBody{kind: kind, contentType: st.ColumnText(0), packed: st.ColumnBool(1), size: st.ColumnInt(2)}
+			if p.data = st.ColumnRawBlob(3); !p.packed {
+				p.data = append([]byte{}, p.data...)
+			}
+			b, err = unpack(p)
+			return err
+		})
 	})
 	if err == nil && b == nil {
 		err = ledger.ErrNotFound

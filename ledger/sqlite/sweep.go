@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3"
@@ -11,21 +12,21 @@ import (
 
 const (
 	sweepBatch = 500
-	// sweepScan bounds the rows of claim and derived that one Sweep looks at: they have no index by time, which
-	// would cost every call more than this costs the sweep.
+	// sweepScan bounds the rows of derived that one Sweep looks at: it has no index by time, which would cost
+	// every call more than this costs the sweep.
 	sweepScan = 20_000
+	// sweepWindow is how many batches of intents, oldest first by creation, are looked at to find those that
+	// were settled first: the two orders differ only for what stayed unsettled long.
+	sweepWindow = 4
 	// laneDeadLetter is the word of interface.md §3.
 	laneDeadLetter = "dead_letter"
 )
 
-// sweepState remembers how far the scans of the tables without an index by time have come.
+// sweepState remembers how far the scan of derived has come.
 type sweepState struct {
-	mu              sync.Mutex
-	claims, derived scan
+	mu      sync.Mutex
+	derived string
 }
-
-// scan is a walk through a table in key order, a stretch at a time.
-type scan struct{ after string }
 
 // Sweep implements ledger.Ledger. It removes expired claims and derived keys, then bodies, then whole intents, a
 // batch of each; more says that another call would find work.
@@ -35,210 +36,199 @@ func (l *Ledger) Sweep(ctx context.Context, p ledger.Retention) (s ledger.Swept,
 	}
 	l.sweep.mu.Lock()
 	defer l.sweep.mu.Unlock()
-	steps := []func() (int64, bool, error){
-		func() (int64, bool, error) {
-			n, left, err := l.sweepKeys(ctx, &l.sweep.claims, p, "claim", "key", "until <> 0 AND until <= ?1")
-			s.Claims += n
-			return n, left, err
-		},
-		func() (int64, bool, error) {
-			n, left, err := l.sweepKeys(ctx, &l.sweep.derived, p, "derived", "derived_key", "until <= ?1")
-			s.Derived += n
-			return n, left, err
-		},
-		func() (int64, bool, error) {
-			n, left, err := l.sweepBodies(ctx, p)
-			s.Bodies += n
-			return n, left, err
-		},
-		func() (int64, bool, error) {
-			n, left, err := l.sweepIntents(ctx, p)
-			s.Intents += n
-			return n, left, err
-		},
-	}
-	for _, step := range steps {
-		_, left, err := step()
+	for _, step := range []struct {
+		removed *int64
+		run     func(context.Context, ledger.Retention) (int64, bool, error)
+	}{
+		{&s.Claims, l.sweepClaims},
+		{&s.Derived, l.sweepDerived},
+		{&s.Bodies, l.sweepBodies},
+		{&s.Intents, l.sweepIntents},
+	} {
+		n, left, err := step.run(ctx, p)
 		if err != nil {
 			return s, true, err
 		}
+		*step.removed += n
 		more = more || left
 	}
 	return s, more, nil
 }
 
-// sweepKeys walks a stretch of a table of keys and deletes what has expired by the condition dead.
-func (l *Ledger) sweepKeys(ctx context.Context, at *scan, p ledger.Retention, table, key, dead string) (n int64, left bool, err error) {
-	var keys []string
-	seen, last := 0, ""
-	err = l.read.with(ctx, func(r *reader) error {
-		query := `SELECT ` + key + `, ` + dead + ` FROM ` + table + ` WHERE ` + key + ` > ?2 ORDER BY ` + key + ` LIMIT ?3`
-		return r.each(query, []any{p.Now, at.after, sweepScan}, func(st *sqlite3.Stmt) error {
-			if len(keys) >= p.Batch {
-				return nil
-			}
-			seen++
-			last = st.ColumnText(0)
-			if st.ColumnBool(1) {
-				keys = append(keys, last)
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return 0, false, err
-	}
-	if left = seen == sweepScan || len(keys) >= p.Batch; left {
-		at.after = last
-	} else {
-		at.after = ""
-	}
-	if len(keys) == 0 {
-		return 0, left, nil
-	}
-	// The condition is asked again: the key may have been taken over since it was read.
-	err = l.inWriter(ctx, func(s *session) error {
-		n = 0
-		st, _, err := s.conn.Prepare(`DELETE FROM ` + table + ` WHERE ` + dead + ` AND ` + key + ` = ?2`)
-		if err != nil {
-			return err
-		}
-		defer st.Close()
-		for _, k := range keys {
-			if err := run(st, p.Now, k); err != nil {
-				return err
-			}
-			n += s.conn.Changes()
-		}
-		return nil
-	})
-	return n, left, err
-}
+// claimKeyOf is the key that intent i claimed.
+const claimKeyOf = `iif(typeof(i.claimed) = 'text', i.claimed, i.idempotency_key)`
 
-// settledRow is what the sweep needs to know of a result.
+// settledRow is what the sweep needs to know of a settled intent.
 type settledRow struct {
-	seq    int64
-	intent string
+	seq       int64
+	key       string
+	settledAt int64
 }
 
+// settledRows runs a query for seq, claimed key and settled_at.
 func (l *Ledger) settledRows(ctx context.Context, query string, args ...any) (rows []settledRow, err error) {
 	err = l.read.with(ctx, func(r *reader) error {
 		return r.each(query, args, func(st *sqlite3.Stmt) error {
-			rows = append(rows, settledRow{st.ColumnInt64(0), st.ColumnText(1)})
+			rows = append(rows, settledRow{st.ColumnInt64(0), st.ColumnText(1), st.ColumnInt64(2)})
 			return nil
 		})
 	})
 	return rows, err
 }
 
-// sweepBodies removes the bodies of intents whose claim ended long enough ago; those that were settled out of
-// the dead letter are kept as long as the dead letter is.
-func (l *Ledger) sweepBodies(ctx context.Context, p ledger.Retention) (n int64, left bool, err error) {
-	if p.Answers <= 0 {
-		return 0, false, nil
-	}
-	rows, err := l.settledRows(ctx, `SELECT seq, intent FROM result WHERE keep_from IS NOT NULL AND keep_from <= ?
-		AND (lane IS NOT ? OR settled_at <= ?) ORDER BY keep_from LIMIT ?`,
-		p.Now.Add(-p.Answers), laneDeadLetter, p.Now.Add(-max(p.Answers, p.DeadLetter)), p.Batch)
-	if err != nil || len(rows) == 0 {
-		return 0, false, err
-	}
-	err = l.eachSettled(ctx, rows, func(c *sqlite3.Conn, row settledRow, st []*sqlite3.Stmt) error {
-		if err := run(st[0], row.intent); err != nil {
-			return err
-		}
-		n += c.Changes()
-		return run(st[1], row.seq)
-	}, func() { n = 0 }, `DELETE FROM body WHERE intent = ?`, `UPDATE result SET keep_from = NULL WHERE seq = ?`)
-	return n, len(rows) == p.Batch, err
+// change is one statement of a sweep; it is given the row's seq, and its key where it says so.
+type change struct {
+	sql   string
+	keyed bool
+	count bool // its changes are what the sweep reports
 }
 
-// eachSettled runs fn over rows in one transaction of the writer, with statements prepared for it. begin runs
-// first, and again if the transaction has to be repeated.
-func (l *Ledger) eachSettled(ctx context.Context, rows []settledRow,
-	fn func(*sqlite3.Conn, settledRow, []*sqlite3.Stmt) error, begin func(), queries ...string) error {
-	return l.inWriter(ctx, func(s *session) error {
-		begin()
-		var stmts []*sqlite3.Stmt
-		defer func() {
-			for _, st := range stmts {
-				_ = st.Close()
-			}
-		}()
-		for _, q := range queries {
-			st, _, err := s.conn.Prepare(q)
+// eachSettled runs changes for every row in one transaction of the writer.
+func (l *Ledger) eachSettled(ctx context.Context, rows []settledRow, changes ...change) (n int64, err error) {
+	if len(rows) == 0 {
+		return 0, nil
+	}
+	err = l.inWriter(ctx, func(s *session) error {
+		n = 0 // the transaction may run again
+		for _, c := range changes {
+			st, _, err := s.conn.Prepare(c.sql)
 			if err != nil {
 				return err
 			}
-			stmts = append(stmts, st)
-		}
-		for _, row := range rows {
-			if err := fn(s.conn, row, stmts); err != nil {
+			removed, err := s.runEach(st, rows, c)
+			if err != nil {
 				return err
 			}
+			n += removed
 		}
 		return nil
 	})
+	return n, err
 }
 
-// sweepIntents removes whole settled intents: those past their age, then the oldest settled ones while the file
-// holds more than it may. A claim that still replays keeps its intent from ageing out, but not from the bound.
-func (l *Ledger) sweepIntents(ctx context.Context, p ledger.Retention) (n int64, left bool, err error) {
-	rows, err := l.agedIntents(ctx, p)
+func (s *session) runEach(st *sqlite3.Stmt, rows []settledRow, c change) (n int64, err error) {
+	defer st.Close()
+	for _, row := range rows {
+		if c.keyed {
+			err = run(st, row.seq, row.key)
+		} else {
+			err = run(st, row.seq)
+		}
+		if err != nil {
+			return n, err
+		}
+		if c.count {
+			n += s.conn.Changes()
+		}
+	}
+	return n, nil
+}
+
+// sweepClaims removes claims whose time has come, unless they were taken over, and makes their bodies due.
+func (l *Ledger) sweepClaims(ctx context.Context, p ledger.Retention) (int64, bool, error) {
+	rows, err := l.settledRows(ctx, `SELECT r.seq, `+claimKeyOf+`, r.settled_at FROM result r JOIN intent i ON i.seq = r.seq
+		WHERE r.claim_due IS NOT NULL AND r.claim_due <= ? ORDER BY r.claim_due LIMIT ?`, p.Now, p.Batch)
 	if err != nil {
 		return 0, false, err
 	}
-	if len(rows) == 0 {
-		rows, err = l.surplusIntents(ctx, p)
-	}
-	if err != nil || len(rows) == 0 {
-		return 0, false, err
-	}
-	err = l.eachSettled(ctx, rows, func(c *sqlite3.Conn, row settledRow, st []*sqlite3.Stmt) error {
-		for _, s := range st {
-			if err := run(s, row.intent); err != nil {
-				return err
-			}
-		}
-		n += c.Changes()
-		return nil
-	}, func() { n = 0 },
-		`DELETE FROM body WHERE intent = ?`,
-		`DELETE FROM event WHERE intent = ?`,
-		`DELETE FROM claim WHERE until <> 0 AND intent = ?1 AND key = (SELECT iif(typeof(claimed) = 'text', claimed,
-			idempotency_key) FROM intent WHERE id = ?1)`,
-		`DELETE FROM derived WHERE derived_key = (SELECT idempotency_key FROM intent WHERE id = ?1) AND intent = ?1`,
-		`DELETE FROM result WHERE intent = ?`,
-		`DELETE FROM intent WHERE id = ?`)
+	n, err := l.eachSettled(ctx, rows,
+		change{sql: `DELETE FROM claim WHERE seq = ? AND key = ?`, keyed: true, count: true},
+		change{sql: `UPDATE result SET claim_due = NULL, body_due = claim_until WHERE seq = ?`})
 	return n, len(rows) == p.Batch, err
 }
 
-func (l *Ledger) agedIntents(ctx context.Context, p ledger.Retention) ([]settledRow, error) {
+// sweepDerived walks a stretch of the derived keys and deletes those past their window.
+func (l *Ledger) sweepDerived(ctx context.Context, p ledger.Retention) (n int64, left bool, err error) {
+	var dead []settledRow
+	seen, last := 0, ""
+	err = l.read.with(ctx, func(r *reader) error {
+		return r.each(`SELECT derived_key, seq, until <= ?1 FROM derived WHERE derived_key > ?2
+			ORDER BY derived_key LIMIT ?3`, []any{p.Now, l.sweep.derived, sweepScan}, func(st *sqlite3.Stmt) error {
+			// A key may have many rows: the walk stops only between keys.
+			if key := st.ColumnText(0); len(dead) < p.Batch || key == last {
+				seen++
+				last = key
+				if st.ColumnBool(2) {
+					dead = append(dead, settledRow{seq: st.ColumnInt64(1), key: key})
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	left = seen == sweepScan || len(dead) >= p.Batch
+	l.sweep.derived = ""
+	if left {
+		l.sweep.derived = last
+	}
+	n, err = l.eachSettled(ctx, dead,
+		change{sql: `DELETE FROM derived WHERE seq = ? AND derived_key = ?`, keyed: true, count: true})
+	return n, left, err
+}
+
+// sweepBodies removes the bodies of intents whose claim ended long enough ago; those that were settled out of
+// the dead letter are kept as long as the dead letter is.
+func (l *Ledger) sweepBodies(ctx context.Context, p ledger.Retention) (int64, bool, error) {
+	if p.Answers <= 0 {
+		return 0, false, nil
+	}
+	rows, err := l.settledRows(ctx, `SELECT seq, '', settled_at FROM result WHERE body_due IS NOT NULL AND body_due <= ?
+		AND (lane IS NOT ? OR settled_at <= ?) ORDER BY body_due LIMIT ?`,
+		p.Now.Add(-p.Answers), laneDeadLetter, p.Now.Add(-max(p.Answers, p.DeadLetter)), p.Batch)
+	if err != nil {
+		return 0, false, err
+	}
+	n, err := l.eachSettled(ctx, rows,
+		change{sql: deleteBodies, count: true},
+		change{sql: `UPDATE result SET body_due = NULL WHERE seq = ?`})
+	return n, len(rows) == p.Batch, err
+}
+
+const deleteBodies = `DELETE FROM body WHERE slot BETWEEN 8 * ?1 AND 8 * ?1 + 7`
+
+// sweepIntents removes whole settled intents: those past their age, else the oldest settled ones while the file
+// holds more than it may. A claim that still replays keeps its intent from ageing out, but not from the bound.
+func (l *Ledger) sweepIntents(ctx context.Context, p ledger.Retention) (int64, bool, error) {
+	rows, err := l.agedIntents(ctx, p)
+	if err == nil && len(rows) == 0 {
+		rows, err = l.surplusIntents(ctx, p)
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	n, err := l.eachSettled(ctx, rows,
+		change{sql: deleteBodies},
+		change{sql: `DELETE FROM event WHERE seq = ?`},
+		change{sql: `DELETE FROM claim WHERE seq = ? AND key = ?`, keyed: true},
+		change{sql: `DELETE FROM derived WHERE seq = ? AND derived_key = ?`, keyed: true},
+		change{sql: `DELETE FROM result WHERE seq = ?`},
+		change{sql: `DELETE FROM intent WHERE seq = ?`, count: true})
+	return n, len(rows) == p.Batch, err
+}
+
+// agedIntents returns a batch of the intents past their age. Nothing is settled before it is created, so that the
+// walk in order of insertion ends at the first young one.
+func (l *Ledger) agedIntents(ctx context.Context, p ledger.Retention) (rows []settledRow, err error) {
 	if p.Rows <= 0 {
 		return nil, nil
 	}
-	// The rows are in the order of settling, so that the walk ends at the first young one.
-	var rows []settledRow
-	young := micros(p.Now.Add(-p.Rows))
+	young, now := micros(p.Now.Add(-p.Rows)), micros(p.Now)
 	dead := micros(p.Now.Add(-max(p.Rows, p.DeadLetter)))
-	err := l.read.with(ctx, func(r *reader) error {
-		st, err := r.prepared(`SELECT seq, intent, settled_at, coalesce(claim_until, 0), lane IS ? FROM result ORDER BY seq`)
+	err = l.read.with(ctx, func(r *reader) error {
+		st, err := r.prepared(`SELECT i.seq, ` + claimKeyOf + `, i.created_at, r.settled_at, r.claim_until, r.lane
+			FROM intent i LEFT JOIN result r ON r.seq = i.seq ORDER BY i.seq`)
 		if err != nil {
 			return err
 		}
 		defer st.Reset()
-		if err := st.BindText(1, laneDeadLetter); err != nil {
-			return err
-		}
-		for len(rows) < p.Batch && st.Step() {
-			at := st.ColumnInt64(2)
-			if at > young {
-				break
-			}
-			if st.ColumnInt64(3) > micros(p.Now) || st.ColumnBool(4) && at > dead {
+		for len(rows) < p.Batch && st.Step() && st.ColumnInt64(2) <= young {
+			settled, at := st.ColumnType(3) != sqlite3.NULL, st.ColumnInt64(3)
+			if !settled || at > young || st.ColumnInt64(4) > now || at > dead && st.ColumnText(5) == laneDeadLetter {
 				continue
 			}
-			rows = append(rows, settledRow{st.ColumnInt64(0), st.ColumnText(1)})
+			rows = append(rows, settledRow{st.ColumnInt64(0), st.ColumnText(1), at})
 		}
 		return st.Err()
 	})
@@ -253,7 +243,10 @@ func (l *Ledger) surplusIntents(ctx context.Context, p ledger.Retention) ([]sett
 	if err != nil || used <= p.MaxBytes {
 		return nil, err
 	}
-	return l.settledRows(ctx, `SELECT seq, intent FROM result ORDER BY seq LIMIT ?`, p.Batch)
+	rows, err := l.settledRows(ctx, `SELECT r.seq, `+claimKeyOf+`, r.settled_at FROM result r
+		CROSS JOIN intent i ON i.seq = r.seq ORDER BY r.seq LIMIT ?`, sweepWindow*p.Batch)
+	slices.SortFunc(rows, func(a, b settledRow) int { return int(a.settledAt - b.settledAt) })
+	return rows[:min(len(rows), p.Batch)], err
 }
 
 // usedBytes is the size of the pages in use: a page that was freed is used again before the file grows.

@@ -284,9 +284,9 @@ func (l *Ledger) startClock(ctx context.Context) (*clock, error) {
 		}
 		last, _ = time.Parse(time.RFC3339Nano, text) // absent in a new store
 		for _, q := range []string{
-			`SELECT created_at FROM intent ORDER BY id DESC LIMIT 1`,
+			`SELECT created_at FROM intent ORDER BY seq DESC LIMIT 1`,
 			`SELECT max(updated_at) FROM open`,
-			`SELECT settled_at FROM result ORDER BY seq DESC LIMIT 1`,
+			`SELECT max(settled_at) FROM (SELECT settled_at FROM result ORDER BY seq DESC LIMIT 1000)`,
 		} {
 			us, err := scalar(r.conn, q)
 			if err != nil {

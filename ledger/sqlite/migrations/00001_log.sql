@@ -1,6 +1,9 @@
--- Times are integer microseconds since the Unix epoch, NULL for "none"; words of small enumerations are in the
--- views at the end. A zero value is stored as NULL. Every table is in key order (WITHOUT ROWID) except result,
--- whose rowid is the order of settling.
+-- Times are integer microseconds since the Unix epoch, NULL for "none"; the words of small enumerations are in the
+-- views at the end. A zero value is stored as NULL.
+--
+-- The order of insertion, seq, is the key of everything that grows, so that a write appends to each tree and is
+-- found by a comparison of integers. Random keys are only in claim, which holds what is live, and text keys in
+-- open, which holds what is unsettled.
 
 -- +goose Up
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -8,7 +11,8 @@ CREATE TABLE secret (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 
 -- The head of an operation and the events of its first commit. Rows are never updated.
 CREATE TABLE intent (
-  id TEXT PRIMARY KEY,
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
   created_at INTEGER NOT NULL,
   tenant TEXT, workflow TEXT, idempotency_key TEXT,
   job_id TEXT, owner_key TEXT,
@@ -19,11 +23,12 @@ CREATE TABLE intent (
   priority TEXT, max_attempts INTEGER, fallback_allowed TEXT, estimated_cost REAL,
   policy_revision TEXT, cause TEXT, parent_id TEXT,
   events TEXT
-) WITHOUT ROWID;
+);
 
 -- One row per unsettled intent, changed by compare-and-set on version.
 CREATE TABLE open (
   intent TEXT PRIMARY KEY,
+  seq INTEGER NOT NULL,
   version INTEGER NOT NULL, state INTEGER NOT NULL, outcome INTEGER,
   lane TEXT, visibility INTEGER, delivery INTEGER, attempt INTEGER, crashes INTEGER,
   route_key TEXT, served_model TEXT, tier TEXT,
@@ -39,7 +44,6 @@ CREATE INDEX open_expires ON open (expires_at) WHERE expires_at IS NOT NULL;
 -- The end of an operation: its last status, what is replayed, the events of the settling commit.
 CREATE TABLE result (
   seq INTEGER PRIMARY KEY,
-  intent TEXT NOT NULL UNIQUE,
   version INTEGER NOT NULL, state INTEGER NOT NULL, outcome INTEGER,
   lane TEXT, visibility INTEGER, delivery INTEGER, attempt INTEGER, crashes INTEGER,
   route_key TEXT, served_model TEXT, tier TEXT,
@@ -48,26 +52,27 @@ CREATE TABLE result (
   partial INTEGER, billed_maybe INTEGER, last_error_type TEXT,
   usage_in INTEGER, usage_out INTEGER, updated_at INTEGER,
   settled_at INTEGER NOT NULL,
-  claim_until INTEGER,
-  keep_from INTEGER, -- the claim's end, from which the age of bodies counts; NULL once they are swept
+  claim_until INTEGER, -- when the claim that was kept ends
+  claim_due INTEGER,   -- the same, until the sweep has removed the claim
+  body_due INTEGER,    -- the claim's end, from which the age of bodies counts, until the sweep has removed them
   answer_status INTEGER, answer_header TEXT, answer_source TEXT, answer_events INTEGER, answer_body INTEGER,
   events TEXT
 );
-CREATE INDEX result_keep ON result (keep_from) WHERE keep_from IS NOT NULL;
+CREATE INDEX result_claim ON result (claim_due) WHERE claim_due IS NOT NULL;
+CREATE INDEX result_body ON result (body_due) WHERE body_due IS NOT NULL;
 
--- Events of the commits between the first and the last: a JSON array per version.
-CREATE TABLE event (intent TEXT, n INTEGER, events TEXT NOT NULL, PRIMARY KEY (intent, n)) WITHOUT ROWID;
+-- Events of the commits between the first and the last: a JSON array per version n.
+CREATE TABLE event (seq INTEGER, n INTEGER, events TEXT NOT NULL, PRIMARY KEY (seq, n)) WITHOUT ROWID;
 
--- packed = 1: data is S2-compressed, size is its length before.
+-- slot = 8 * seq + kind. packed = 1: data is S2-compressed; size is its length before.
 CREATE TABLE body (
-  intent TEXT, kind INTEGER, content_type TEXT, packed INTEGER, size INTEGER, data BLOB,
-  PRIMARY KEY (intent, kind)
-) WITHOUT ROWID;
+  slot INTEGER PRIMARY KEY, content_type TEXT, packed INTEGER, size INTEGER NOT NULL, data BLOB NOT NULL
+);
 
--- Live claims only: until = 0 while the intent is unsettled.
-CREATE TABLE claim (key TEXT PRIMARY KEY, intent TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
+-- Live claims: of an unsettled intent, or of a settled one until its claim_until. Settling does not touch the row.
+CREATE TABLE claim (key TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE derived (
-  derived_key TEXT, intent TEXT, until INTEGER NOT NULL, PRIMARY KEY (derived_key, intent)
+  derived_key TEXT, seq INTEGER, until INTEGER NOT NULL, PRIMARY KEY (derived_key, seq)
 ) WITHOUT ROWID;
 
 CREATE TABLE owner (owner TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
@@ -76,11 +81,11 @@ CREATE TABLE policy (revision TEXT PRIMARY KEY, text BLOB NOT NULL, first_at INT
 
 -- For people with the sqlite3 shell.
 CREATE VIEW status AS
-  SELECT intent, version, state, outcome, lane, visibility, delivery, attempt, crashes, route_key, served_model,
+  SELECT seq, version, state, outcome, lane, visibility, delivery, attempt, crashes, route_key, served_model,
     tier, ready_at, expires_at, retry_after, lease_owner, lease_until, partial, billed_maybe, last_error_type,
     usage_in, usage_out, updated_at, NULL AS settled_at, NULL AS claim_until FROM open
   UNION ALL
-  SELECT intent, version, state, outcome, lane, visibility, delivery, attempt, crashes, route_key, served_model,
+  SELECT seq, version, state, outcome, lane, visibility, delivery, attempt, crashes, route_key, served_model,
     tier, ready_at, expires_at, retry_after, lease_owner, lease_until, partial, billed_maybe, last_error_type,
     usage_in, usage_out, updated_at, settled_at, claim_until FROM result;
 
@@ -106,14 +111,15 @@ CREATE VIEW intents AS
     i.method, i.path, i.provider, i.endpoint, coalesce(s.billed_maybe, 0) AS possibly_billed,
     strftime('%Y-%m-%dT%H:%M:%fZ', s.settled_at / 1e6, 'unixepoch') AS settled_at,
     strftime('%Y-%m-%dT%H:%M:%fZ', s.claim_until / 1e6, 'unixepoch') AS claim_until
-  FROM intent i LEFT JOIN status s ON s.intent = i.id;
+  FROM intent i LEFT JOIN status s ON s.seq = i.seq;
 
 CREATE VIEW history AS
-  SELECT h.intent, h.n AS version, e.key AS line, e.value ->> 'at' AS at, e.value ->> 'kind' AS kind,
+  SELECT i.id AS intent, h.n AS version, e.key AS line, e.value ->> 'at' AS at, e.value ->> 'kind' AS kind,
     e.value ->> 'from' AS "from", e.value ->> 'to' AS "to", e.value ->> 'actor' AS actor,
     e.value ->> 'reason' AS reason, e.value ->> 'rule' AS rule, e.value ->> 'attempt' AS attempt,
     e.value ->> 'route' AS route, e.value ->> 'end' AS "end", e.value ->> 'status' AS status,
     e.value ->> 'error' AS error, e.value AS event
-  FROM (SELECT id AS intent, 1 AS n, events FROM intent
-        UNION ALL SELECT intent, n, events FROM event
-        UNION ALL SELECT intent, version, events FROM result) h, json_each(h.events) e;
+  FROM (SELECT seq, 1 AS n, events FROM intent
+        UNION ALL SELECT seq, n, events FROM event
+        UNION ALL SELECT seq, version, events FROM result) h
+    JOIN intent i ON i.seq = h.seq, json_each(h.events) e;
