@@ -58,14 +58,8 @@ func (x *exchange) wait(p []byte) (int, error) {
 	if !direct {
 		return 0, x.source.fill()
 	}
-	n, err := x.conn.Read(p[:min(int64(len(p)), x.decoder.left)])
+	n, err := x.source.read(p[:min(int64(len(p)), x.decoder.left)])
 	x.decoder.left -= int64(n)
-	if n == 0 && err == nil {
-		err = io.ErrNoProgress
-	}
-	if n > 0 {
-		x.source.err, err = err, nil
-	}
 	return n, err
 }
 

@@ -134,10 +134,13 @@ func (x *exchange) readHead(method string) error {
 // fail ends an exchange that has no answer.
 func (x *exchange) fail(phase string, err error) *Error {
 	x.end(false)
-	// What broke the write broke the reading too, unless the provider said something.
-	cause := x.written.err
-	if cause != nil && !errors.Is(cause, net.ErrClosed) && !errors.Is(err, ErrMalformed) && !errors.Is(err, ErrTooLarge) {
-		phase, err = PhaseWrite, cause
+	said := errors.Is(err, ErrMalformed) || errors.Is(err, ErrTooLarge)
+	if x.written.sent != All && !said {
+		phase = PhaseWrite
+		// What broke the write broke the reading too, unless it was end, which closed the connection.
+		if cause := x.written.err; !errors.Is(cause, net.ErrClosed) && !errors.Is(cause, io.ErrClosedPipe) {
+			err = cause
+		}
 	}
 	return newError(x.ctx, phase, x.written.sent, err)
 }

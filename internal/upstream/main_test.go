@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type far struct {
 	url             *url.URL
 	conns, requests atomic.Int64
+	done            chan struct{} // for a talk that waits for its test
 }
 
 // peer is one connection of far.
@@ -44,6 +46,20 @@ func (p *peer) request() (*http.Request, bool) {
 	p.far.requests.Add(1)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return r, true
+}
+
+// head reads the head of a request alone; empty when there is none.
+func (p *peer) head() string {
+	var head strings.Builder
+	for {
+		line, err := p.in.ReadString('\n')
+		if err != nil {
+			return ""
+		}
+		if head.WriteString(line); line == "\r\n" {
+			return head.String()
+		}
+	}
 }
 
 func (p *peer) say(text string) { _, _ = io.WriteString(p, text) }

@@ -79,15 +79,7 @@ func TestTrailer(t *testing.T) {
 func TestWire(t *testing.T) {
 	got := make(chan string, 1)
 	f := listen(t, func(p *peer) {
-		var head strings.Builder
-		for {
-			line, err := p.in.ReadString('\n')
-			head.WriteString(line)
-			if err != nil || line == "\r\n" {
-				break
-			}
-		}
-		got <- head.String()
+		got <- p.head()
 		p.say("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
 	})
 	target := parse(t, f.url.Scheme+"://user:secret@"+f.url.Host+"/v1/a%2fb|c%7E?k=%7e&x=a+b#frag")

@@ -48,15 +48,24 @@ func (s *source) fill() error {
 		return s.err
 	}
 	s.makeRoom()
-	n, err := s.conn.Read(s.buf[s.w:])
+	n, err := s.read(s.buf[s.w:])
 	s.w += n
-	if n == 0 && err == nil {
-		return io.ErrNoProgress
-	}
-	if n > 0 {
-		s.err, err = err, nil
-	}
 	return err
+}
+
+// read gives at least one byte or an error, never both.
+func (s *source) read(p []byte) (int, error) {
+	for range 100 { // as bufio has it: a connection may give nothing, but not for ever
+		n, err := s.conn.Read(p)
+		if n > 0 {
+			s.err = err
+			return n, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return 0, io.ErrNoProgress
 }
 
 // makeRoom begins with a small buffer, for ten thousand streams may be open and silent, and takes a large one when a read
