@@ -17,6 +17,8 @@ func FuzzCall(f *testing.F) {
 	f.Add("POST", "/v1/embeddings", `{"model":"m","input":[[1,2],[3]],"dimensions":-1}`)
 	f.Add("GET", "/charges/x?ref=1&ref=2", ``)
 	f.Add("POST", chatPath, `{"model":"m","n":1e99,"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"array","minItems":1e9,"items":{"anyOf":[{"anyOf":[]}]}}}}}`)
+	s := New(Config{})
+	f.Cleanup(func() { s.Close() })
 	f.Fuzz(func(t *testing.T, method, path, body string) {
 		switch method {
 		case "GET", "POST", "PUT", "DELETE", "HEAD":
@@ -33,8 +35,7 @@ func FuzzCall(f *testing.F) {
 				t.Skip()
 			}
 		}
-		s := New(Config{})
-		defer s.Close()
+		s.Reset()
 		w, aborted := serveRecorded(s, httptest.NewRequest(method, target, strings.NewReader(body)))
 		if !aborted && w.Header().Get("Content-Type") == "application/json" && w.Body.Len() > 0 && !json.Valid(w.Body.Bytes()) &&
 			!strings.Contains(body, "sim") && !strings.Contains(target, "sim") {
@@ -48,6 +49,8 @@ func FuzzScript(f *testing.F) {
 	f.Add(`{"rules":[{"match":{"path":"/v1/**"},"steps":["503",{"fault":"cut:2","headers":{"A":"b"}}],"then":"ok","times":-1}]}`)
 	f.Add(`{"default":{"status":503,"body":"x","trickle_bytes":1,"repeat_event":9,"error_event":-1,"cut":{"at":"byte","n":-5,"how":"fin"}}}`)
 	f.Add(`{"rules":[{"steps":[{"stream":"anthropic-text","cut":{"at":"event","n":-1,"how":"torn"}}]}]}`)
+	s := New(Config{})
+	f.Cleanup(func() { s.Close() })
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "_ms") || strings.Contains(text, "hold") || strings.Contains(text, "stall") || strings.Contains(text, "hang") {
 			t.Skip()
@@ -56,8 +59,6 @@ func FuzzScript(f *testing.F) {
 		if strict([]byte(text), &script) != nil {
 			return
 		}
-		s := New(Config{})
-		defer s.Close()
 		if s.SetScript(script) != nil {
 			return
 		}
