@@ -212,7 +212,7 @@ func (d *decoder) item(n *node, v reflect.Value, f *field, path string) {
 	}
 	setDefaults(v)
 	if sf := scalarField(v.Type()); sf != nil && n.kind == scalar {
-		d.scalar(n, v.FieldByIndex(sf.index), sf, path)
+		d.scalar(n, v.FieldByIndex(sf.index), sf, join(path, sf.name))
 		return
 	}
 	d.structure(n, v, path)

@@ -16,7 +16,9 @@ var update = flag.Bool("update", false, "rewrite golden files")
 func noEnv(string) (string, bool) { return "", false }
 
 // fullEnv is one where every variable is set.
-func fullEnv(name string) (string, bool) { return "value-of-" + strings.ToLower(name), true }
+func fullEnv(name string) (string, bool) {
+	return "https://hooks.example.com/" + strings.ToLower(name), true
+}
 
 func lines(faults []Fault) string {
 	var b strings.Builder

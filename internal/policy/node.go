@@ -15,9 +15,10 @@ import (
 
 // Bounds of one file. A configuration near any of them is a mistake or an attack.
 const (
-	maxFile  = 1 << 20
-	maxDepth = 32     // of blocks and brackets
-	maxNodes = 100000 // values with every alias written out
+	maxFile   = 1 << 20
+	maxTokens = 30000  // the parser is quadratic in the keys of one block: 10,000 keys take it a second
+	maxDepth  = 32     // of blocks and brackets
+	maxNodes  = 100000 // values with every alias written out
 )
 
 type kind uint8
@@ -151,6 +152,10 @@ func (r *reader) tabs(text string, only int) *Fault {
 
 // nesting bounds what the recursive parser will meet.
 func (r *reader) nesting(tokens token.Tokens) *Fault {
+	if len(tokens) > maxTokens {
+		p := tokens[maxTokens].Position
+		return r.at(p.Line, p.Column, fmt.Sprintf("more than %d words and signs", maxTokens), "split the file with policies:")
+	}
 	depth, run, line := 0, 0, 0
 	for _, t := range tokens {
 		if t.Position.Line != line {
