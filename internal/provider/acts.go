@@ -41,7 +41,7 @@ func actingTool(tools jsonview.Value) string {
 
 // toolActs looks at every member, repeated ones too: which of them the provider takes is not ours to guess.
 func toolActs(tool jsonview.Value) string {
-	what, approved := "", false
+	what, asks, runs := "", false, false
 	for o := tool.Object(); ; {
 		key, val, ok := o.Next()
 		if !ok {
@@ -59,10 +59,10 @@ func toolActs(tool jsonview.Value) string {
 				what = string(key)
 			}
 		case "require_approval":
-			approved = val.Is("always")
+			asks, runs = asks || val.Is("always"), runs || !val.Is("always")
 		}
 	}
-	if approved {
+	if asks && !runs {
 		return ""
 	}
 	return what

@@ -33,7 +33,6 @@ type Explained struct {
 	Reasoning   string          `json:"reasoning_text"`
 	Bytes       int64           `json:"bytes"`
 	SHA256      string          `json:"sha256"`
-	ErrorType   string          `json:"error_type,omitempty"`
 }
 
 // ExplainedUsage has the counts that are known.
@@ -137,7 +136,7 @@ func Explain(r Recording, body io.Reader) (Explained, error) {
 		Events: p.Events, First: p.FirstVisible, Ends: ends,
 		Terminal: orNull(p.Terminal), Finish: orNull(p.Finish), Usage: explainUsage(p.Usage), Tool: p.ToolStarted,
 		Text: string(t.Text), Reasoning: string(t.Reasoning),
-		Bytes: size, SHA256: hex.EncodeToString(hash.Sum(nil)), ErrorType: p.ErrorType,
+		Bytes: size, SHA256: hex.EncodeToString(hash.Sum(nil)),
 	}, nil
 }
 
