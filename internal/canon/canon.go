@@ -38,12 +38,14 @@ type Encoder struct {
 	Depth int // nesting allowed; 0 = DefaultDepth
 
 	src, dst []byte
+	run      int      // what of src is not yet in dst: its bytes from here to the one being read, verbatim
 	members  []member // of the objects open now, innermost last
 	scratch  []byte
 	moves    int // bytes that sorting may still move
+	err      error
 }
 
-// member is one name and its value, as written to dst.
+// member is one name and its value. Positions are those of dst, once what is pending has been written.
 type member struct {
 	start, value, end int   // of the opening quote, of the value, past the value
 	wide              bool  // the name holds an escape or a character outside ASCII
@@ -59,20 +61,23 @@ const memberSize = int(unsafe.Sizeof(member{}))
 // and below 1e-6), from their decimal digits and not from the nearest double. Thus 1000, 1e3 and 1000.0 are one number and
 // 9007199254740993 and 9007199254740992 are two.
 func (e *Encoder) Append(dst, src []byte, rule *Rule) ([]byte, error) {
-	e.src, e.dst, e.members = src, dst, e.members[:0]
+	e.src, e.dst, e.run, e.members, e.err = src, dst, 0, e.members[:0], nil
 	e.moves = 64<<10 + movesPerByte*len(src)
 	depth := e.Depth
 	if depth <= 0 {
 		depth = DefaultDepth
 	}
-	i, err := e.value(e.space(0), rule, depth)
-	if err == nil {
+	i := e.value(e.space(0), rule, depth)
+	if i >= 0 {
 		if i = e.space(i); i != len(src) {
-			err = e.fail(i, ErrSyntax)
+			i = e.fail(i, ErrSyntax)
 		}
 	}
-	out := e.dst
-	e.src, e.dst = nil, nil
+	if i >= 0 {
+		e.flush(i)
+	}
+	out, err := e.dst, e.err
+	e.src, e.dst, e.err = nil, nil, nil
 	if err != nil {
 		return dst, err
 	}
@@ -85,31 +90,57 @@ func Append(dst, src []byte) ([]byte, error) {
 	return e.Append(dst, src, nil)
 }
 
-func (e *Encoder) fail(i int, err error) error { return &Error{Offset: i, Err: err} }
-
-// space returns the index of the first byte from i on that is not white space.
-func (e *Encoder) space(i int) int {
-	for i < len(e.src) {
-		if c := e.src[i]; c > ' ' || (c != ' ' && c != '\n' && c != '\t' && c != '\r') {
-			break
-		}
-		i++
-	}
-	return i
+// fail is the result of every step that cannot go on: an index that is none.
+func (e *Encoder) fail(i int, err error) int {
+	e.err = &Error{Offset: i, Err: err}
+	return -1
 }
 
-// value writes the value that begins at i and returns the index behind it.
-func (e *Encoder) value(i int, rule *Rule, depth int) (int, error) {
-	if i >= len(e.src) {
-		return i, e.fail(i, ErrSyntax)
+// flush writes what is pending before i. Most of a document is canonical as it stands and is copied in long runs.
+func (e *Encoder) flush(i int) {
+	e.dst = append(e.dst, e.src[e.run:i]...)
+	e.run = i
+}
+
+// skip leaves the bytes from i to j out.
+func (e *Encoder) skip(i, j int) {
+	e.flush(i)
+	e.run = j
+}
+
+// pos is where the byte at i will stand in dst.
+func (e *Encoder) pos(i int) int { return len(e.dst) + i - e.run }
+
+// at is the byte at i, 0 past the end: a byte that is never right.
+func (e *Encoder) at(i int) byte {
+	if i < len(e.src) {
+		return e.src[i]
 	}
-	switch c := e.src[i]; c {
+	return 0
+}
+
+// space returns the index of the first byte from i on that is not white space, and leaves out what it passes.
+func (e *Encoder) space(i int) int {
+	if i < len(e.src) && e.src[i] > ' ' {
+		return i
+	}
+	j := i
+	for c := e.at(j); c == ' ' || c == '\n' || c == '\t' || c == '\r'; c = e.at(j) {
+		j++
+	}
+	e.skip(i, j)
+	return j
+}
+
+// value reads the value that begins at i and returns the index behind it.
+func (e *Encoder) value(i int, rule *Rule, depth int) int {
+	switch c := e.at(i); c {
 	case '"':
-		i, _, err := e.string(i)
-		return i, err
+		i, _ = e.string(i)
+		return i
 	case '{', '[':
 		if depth == 0 {
-			return i, e.fail(i, ErrDepth)
+			return e.fail(i, ErrDepth)
 		}
 		if c == '{' {
 			return e.object(i, rule, depth-1)
@@ -126,100 +157,102 @@ func (e *Encoder) value(i int, rule *Rule, depth int) (int, error) {
 	}
 }
 
-func (e *Encoder) literal(i int, word string) (int, error) {
+func (e *Encoder) literal(i int, word string) int {
 	if len(e.src)-i < len(word) || string(e.src[i:i+len(word)]) != word {
-		return i, e.fail(i, ErrSyntax)
+		return e.fail(i, ErrSyntax)
 	}
-	e.dst = append(e.dst, word...)
-	return i + len(word), nil
+	return i + len(word)
 }
 
-func (e *Encoder) array(i int, rule *Rule, depth int) (int, error) {
+func (e *Encoder) array(i int, rule *Rule, depth int) int {
 	each := rule.each()
-	e.dst = append(e.dst, '[')
-	if i = e.space(i + 1); i < len(e.src) && e.src[i] == ']' {
-		e.dst = append(e.dst, ']')
-		return i + 1, nil
+	if i = e.space(i + 1); e.at(i) == ']' {
+		return i + 1
 	}
 	for {
-		var err error
-		if i, err = e.value(i, each, depth); err != nil {
-			return i, err
+		if i = e.value(i, each, depth); i < 0 {
+			return i
 		}
-		if i = e.space(i); i >= len(e.src) {
-			return i, e.fail(i, ErrSyntax)
-		}
-		switch e.src[i] {
+		i = e.space(i)
+		switch e.at(i) {
 		case ',':
-			e.dst = append(e.dst, ',')
 			i = e.space(i + 1)
 		case ']':
-			e.dst = append(e.dst, ']')
-			return i + 1, nil
+			return i + 1
 		default:
-			return i, e.fail(i, ErrSyntax)
+			return e.fail(i, ErrSyntax)
 		}
 	}
 }
 
-func (e *Encoder) object(i int, rule *Rule, depth int) (int, error) {
-	open, base := len(e.dst), len(e.members)
-	e.dst = append(e.dst, '{')
-	if i = e.space(i + 1); i < len(e.src) && e.src[i] == '}' {
-		e.dst = append(e.dst, '}')
-		return i + 1, nil
+func (e *Encoder) object(i int, rule *Rule, depth int) int {
+	base := len(e.members)
+	if i = e.space(i + 1); e.at(i) == '}' {
+		return i + 1
 	}
-	for {
-		var err error
-		if i, err = e.member(i, base, rule, depth); err != nil {
-			return i, err
+	open := e.pos(i)
+	for mark := open; ; {
+		if i = e.member(i, mark, rule, depth); i < 0 {
+			return i
 		}
-		if i = e.space(i); i >= len(e.src) {
-			return i, e.fail(i, ErrSyntax)
-		}
-		switch e.src[i] {
+		i = e.space(i)
+		switch e.at(i) {
 		case ',':
+			if mark = e.pos(i); len(e.members) == base { // everything before it was left out
+				e.skip(i, i+1)
+			}
 			i = e.space(i + 1)
 		case '}':
-			err := e.close(i, open, base, rule)
+			if !e.close(i, open, base, rule) {
+				return -1
+			}
 			e.members = e.members[:base]
-			return i + 1, err
+			return i + 1
 		default:
-			return i, e.fail(i, ErrSyntax)
+			return e.fail(i, ErrSyntax)
 		}
 	}
 }
 
-// member writes one name and value, unless the rule leaves it out.
-func (e *Encoder) member(i, base int, rule *Rule, depth int) (int, error) {
-	mark := len(e.dst)
-	if len(e.members) > base {
-		e.dst = append(e.dst, ',')
+// member reads one name and value. If the rule leaves it out, dst ends at mark.
+func (e *Encoder) member(i, mark int, rule *Rule, depth int) int {
+	if e.at(i) != '"' {
+		return e.fail(i, ErrSyntax)
 	}
-	if i >= len(e.src) || e.src[i] != '"' {
-		return i, e.fail(i, ErrSyntax)
+	m := member{start: e.pos(i)}
+	name, drop := i, false
+	if i, m.wide = e.string(i); i < 0 {
+		return i
 	}
-	m := member{start: len(e.dst)}
-	i, wide, err := e.string(i)
-	if err != nil {
-		return i, err
+	if rule != nil {
+		m.rule, drop = rule.member(e.name(name, i, m.start))
 	}
-	// The name is looked up as it was written, not as it came: "\u006detadata" is metadata.
-	sub, drop := rule.member(e.dst[m.start+1 : len(e.dst)-1])
-	if i = e.space(i); i >= len(e.src) || e.src[i] != ':' {
-		return i, e.fail(i, ErrSyntax)
+	if i = e.space(i); e.at(i) != ':' {
+		return e.fail(i, ErrSyntax)
 	}
-	e.dst = append(e.dst, ':')
-	m.value, m.wide, m.rule = len(e.dst), wide, sub
-	if i, err = e.value(e.space(i+1), sub, depth); err != nil {
-		return i, err
+	i = e.space(i + 1)
+	m.value = e.pos(i)
+	if i = e.value(i, m.rule, depth); i < 0 {
+		return i
 	}
-	if m.end = len(e.dst); drop || sub.emptied(e.dst[m.value:m.end]) {
-		e.dst = e.dst[:mark]
-		return i, nil
+	m.end = e.pos(i)
+	if drop || m.rule.others() {
+		if e.flush(i); drop || emptied(e.dst[m.value:]) {
+			e.dst = e.dst[:mark]
+			return i
+		}
 	}
 	e.members = append(e.members, m)
-	return i, nil
+	return i
+}
+
+// name is the inside of the string from i to j of src as it is written: "\u006detadata" is metadata.
+func (e *Encoder) name(i, j, start int) []byte {
+	if e.run <= i {
+		return e.src[i+1 : j-1]
+	}
+	e.flush(j)
+	return e.dst[start+1 : len(e.dst)-1]
 }
 
 // Size is the memory, in bytes, that the encoder keeps for its next use.

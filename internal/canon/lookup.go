@@ -19,7 +19,7 @@ func field(doc []byte, name string) []byte {
 	}
 	for i := 1; i < len(doc); {
 		colon := skipString(doc, i)
-		end := skip(doc, colon+1)
+		end := skipValue(doc, colon+1)
 		if string(doc[i+1:colon-1]) == name {
 			return doc[colon+1 : end]
 		}

@@ -16,41 +16,40 @@ type numeral struct {
 
 // number writes the number that begins at i as ECMAScript's Number::toString would (RFC 8785, 3.2.2.3), from its
 // decimal digits: no rounding, so that numbers differ whenever their values do.
-func (e *Encoder) number(i int) (int, error) {
+func (e *Encoder) number(i int) int {
 	var n numeral
 	start := i
-	if i < len(e.src) && e.src[i] == '-' {
+	if e.at(i) == '-' {
 		n.negative = true
 		i++
 	}
 	first := i
 	if i = digits(e.src, i); i == first || (e.src[first] == '0' && i > first+1) {
-		return i, e.fail(first, ErrSyntax)
+		return e.fail(first, ErrSyntax)
 	}
 	n.int = e.src[first:i]
-	if i < len(e.src) && e.src[i] == '.' {
+	if e.at(i) == '.' {
 		dot := i + 1
 		if i = digits(e.src, dot); i == dot {
-			return i, e.fail(i, ErrSyntax)
+			return e.fail(i, ErrSyntax)
 		}
 		n.frac = e.src[dot:i]
 	}
-	if i < len(e.src) && e.src[i]|0x20 == 'e' {
-		var err error
-		if n.exp, i, err = e.exponent(i + 1); err != nil {
-			return i, err
+	if e.at(i)|0x20 == 'e' {
+		if n.exp, i = e.exponent(i + 1); i < 0 {
+			return i
 		}
 	} else if len(n.frac) == 0 && len(n.int) <= 21 && n.int[0] != '0' {
-		e.dst = append(e.dst, e.src[start:i]...) // most numbers are written as they came
-		return i, nil
+		return i // most numbers are canonical as they stand
 	}
+	e.skip(start, i)
 	if mutant.On("numbers-as-float64") {
 		f, _ := strconv.ParseFloat(string(e.src[start:i]), 64)
 		e.dst = strconv.AppendFloat(e.dst, f, 'g', -1, 64)
-		return i, nil
+		return i
 	}
 	e.dst = n.append(e.dst)
-	return i, nil
+	return i
 }
 
 func digits(s []byte, i int) int {
@@ -61,19 +60,19 @@ func digits(s []byte, i int) int {
 }
 
 // exponent reads what follows the letter e.
-func (e *Encoder) exponent(i int) (exp int64, next int, err error) {
+func (e *Encoder) exponent(i int) (exp int64, next int) {
 	negative := false
-	if i < len(e.src) && (e.src[i] == '+' || e.src[i] == '-') {
-		negative = e.src[i] == '-'
+	if c := e.at(i); c == '+' || c == '-' {
+		negative = c == '-'
 		i++
 	}
 	next = digits(e.src, i)
 	if next == i {
-		return 0, i, e.fail(i, ErrSyntax)
+		return 0, e.fail(i, ErrSyntax)
 	}
 	d := bytes.TrimLeft(e.src[i:next], "0")
 	if len(d) > 18 {
-		return 0, i, e.fail(i, ErrNumber)
+		return 0, e.fail(i, ErrNumber)
 	}
 	for _, c := range d {
 		exp = exp*10 + int64(c-'0')
@@ -81,7 +80,7 @@ func (e *Encoder) exponent(i int) (exp int64, next int, err error) {
 	if negative {
 		exp = -exp
 	}
-	return exp, next, nil
+	return exp, next
 }
 
 // append writes the number's value. With k significant digits s and the value 0.s × 10^n, the cases are those of

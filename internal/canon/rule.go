@@ -46,9 +46,6 @@ func (r *Rule) each() *Rule {
 
 // member returns the rule for a member and whether the member is left out whatever its value.
 func (r *Rule) member(name []byte) (sub *Rule, drop bool) {
-	if r == nil {
-		return nil, false
-	}
 	for i := range r.Members {
 		if r.Members[i].Name == string(name) {
 			return r.Members[i].Rule, r.Members[i].Rule.Drop
@@ -57,10 +54,10 @@ func (r *Rule) member(name []byte) (sub *Rule, drop bool) {
 	return nil, r.Others
 }
 
-// emptied tells that nothing of value, written by this rule, is left to count.
-func (r *Rule) emptied(value []byte) bool {
-	return r != nil && r.Others && (value[0] != '{' || len(value) == 2)
-}
+func (r *Rule) others() bool { return r != nil && r.Others }
+
+// emptied tells that nothing is left of a value written by a rule with Others.
+func emptied(value []byte) bool { return value[0] != '{' || len(value) == 2 }
 
 func (r *Rule) trims() bool {
 	if r != nil {

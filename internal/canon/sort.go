@@ -14,21 +14,26 @@ import (
 const movesPerByte = 32
 
 // close ends an object: it trims the object's texts, puts its members in order and finds those named twice.
-func (e *Encoder) close(i, open, base int, rule *Rule) error {
+func (e *Encoder) close(i, open, base int, rule *Rule) bool {
 	members := e.members[base:]
-	rebuild := rule.trims() && e.trim(members, rule)
+	if len(members) < 2 && !rule.trims() {
+		return true
+	}
+	e.flush(i)
+	trimmed := rule.trims() && e.trim(members, rule)
 	moved, unique := e.sort(members)
 	if !unique {
-		return e.fail(i, ErrDuplicate)
+		e.fail(i, ErrDuplicate)
+		return false
 	}
-	if moved || rebuild {
+	if moved || trimmed {
 		if e.moves -= len(e.dst) - open; e.moves < 0 {
-			return e.fail(i, ErrTangled)
+			e.fail(i, ErrTangled)
+			return false
 		}
 		e.rebuild(open, members)
 	}
-	e.dst = append(e.dst, '}')
-	return nil
+	return true
 }
 
 // few is how many members are sorted by insertion, which is fastest for objects as programs write them.
@@ -73,7 +78,7 @@ func (e *Encoder) unique(members []member) bool {
 	return true
 }
 
-// rebuild writes the members of the object that began at open again, in the order given.
+// rebuild writes the members of an object, whose first began at open, again in the order given.
 func (e *Encoder) rebuild(open int, members []member) {
 	s := e.scratch[:0]
 	for k := range members {
@@ -82,7 +87,7 @@ func (e *Encoder) rebuild(open int, members []member) {
 		}
 		s = append(s, e.dst[members[k].start:members[k].end]...)
 	}
-	e.dst = append(e.dst[:open+1], s...)
+	e.dst = append(e.dst[:open], s...)
 	e.scratch = s
 }
 

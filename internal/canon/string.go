@@ -7,38 +7,30 @@ import (
 	"unicode/utf8"
 )
 
-// string writes the string that begins at i. wide tells whether it needs more than its bytes to be compared.
-func (e *Encoder) string(i int) (next int, wide bool, err error) {
-	run := i // first byte not yet written
-	i++
-	for {
-		if i = plain(e.src, i); i >= len(e.src) {
-			return i, wide, e.fail(i, ErrSyntax)
-		}
-		switch c := e.src[i]; {
+// string reads the string that begins at i. wide tells whether it needs more than its bytes to be compared.
+func (e *Encoder) string(i int) (next int, wide bool) {
+	for i++; i >= 0; {
+		i = plain(e.src, i)
+		switch c := e.at(i); {
 		case c == '"':
-			e.dst = append(e.dst, e.src[run:i+1]...)
-			return i + 1, wide, nil
+			return i + 1, wide
 		case c == '\\':
 			wide = true
-			if i+1 < len(e.src) && short[e.src[i+1]] {
+			if short[e.at(i+1)] {
 				i += 2
-				continue
+			} else {
+				i = e.escape(i)
 			}
-			e.dst = append(e.dst, e.src[run:i]...)
-			if i, err = e.escape(i); err != nil {
-				return i, wide, err
-			}
-			run = i
 		case c < ' ':
-			return i, wide, e.fail(i, ErrSyntax)
+			i = e.fail(i, ErrSyntax)
 		default:
 			wide = true
-			if i = runes(e.src, i); i < len(e.src) && e.src[i] >= utf8.RuneSelf {
-				return i, wide, e.fail(i, ErrUTF8)
+			if i = runes(e.src, i); e.at(i) >= utf8.RuneSelf {
+				i = e.fail(i, ErrUTF8)
 			}
 		}
 	}
+	return i, wide
 }
 
 // short are the letters of escapes that are canonical as they stand (RFC 8785, 3.2.2.2).
@@ -87,33 +79,30 @@ func runes(s []byte, i int) int {
 }
 
 // escape rewrites the escape that begins at i.
-func (e *Encoder) escape(i int) (int, error) {
-	switch {
-	case i+1 < len(e.src) && e.src[i+1] == '/':
-		e.dst = append(e.dst, '/')
-		return i + 2, nil
-	case i+1 < len(e.src) && e.src[i+1] == 'u':
-		return e.escapeU(i)
+func (e *Encoder) escape(i int) int {
+	switch e.at(i + 1) {
+	case '/':
+		e.skip(i, i+1)
+		return i + 2
+	case 'u':
 	default:
-		return i, e.fail(i, ErrSyntax)
+		return e.fail(i, ErrSyntax)
 	}
-}
-
-func (e *Encoder) escapeU(i int) (int, error) {
 	r, ok := hex4(e.src, i)
 	if !ok {
-		return i, e.fail(i, ErrSyntax)
+		return e.fail(i, ErrSyntax)
 	}
 	next := i + 6
 	if utf16.IsSurrogate(r) {
 		low, _ := hex4(e.src, next)
 		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-			return i, e.fail(i, ErrSurrogate)
+			return e.fail(i, ErrSurrogate)
 		}
 		next += 6
 	}
+	e.skip(i, next)
 	e.dst = appendRune(e.dst, r)
-	return next, nil
+	return next
 }
 
 func appendRune(dst []byte, r rune) []byte {

@@ -61,7 +61,7 @@ func texts(s []byte, i int) (first, last int) {
 		first = part(s, i)
 		for {
 			last = i
-			if i = skip(s, i); s[i] == ']' {
+			if i = skipValue(s, i); s[i] == ']' {
 				return first, part(s, last)
 			}
 			i++
@@ -79,21 +79,21 @@ func part(s []byte, i int) int {
 	for {
 		i++
 		name := i
-		i = skip(s, i) + 1
+		i = skipValue(s, i) + 1
 		if string(s[name:i]) == `"text":` {
 			if s[i] == '"' {
 				return i
 			}
 			return -1
 		}
-		if i = skip(s, i); s[i] == '}' {
+		if i = skipValue(s, i); s[i] == '}' {
 			return -1
 		}
 	}
 }
 
-// skip returns the index behind the value at i of a document in canonical form.
-func skip(s []byte, i int) int {
+// skipValue returns the index behind the value at i of a document in canonical form.
+func skipValue(s []byte, i int) int {
 	for depth := 0; ; {
 		switch s[i] {
 		case '"':
