@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -14,12 +13,18 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/sim"
 )
 
+// simOptions are the flags of `holdfast sim`.
+type simOptions struct {
+	cfg    sim.Config
+	script string   // file
+	def    sim.Step // what the default step's flags say
+	bench  bool
+	writes int
+}
+
 // simCommand is `holdfast sim`.
 func simCommand() *cobra.Command {
-	var cfg sim.Config
-	var script string
-	var bench sim.Bench
-	var fast bool
+	var o simOptions
 	cmd := &cobra.Command{
 		Use:   "sim",
 		Short: "Run the provider simulator: OpenAI, Anthropic and Gemini on one port, with scripted faults",
@@ -37,38 +42,58 @@ describes them. Point a client's base URL at it: http://ADDRESS/v1 for OpenAI, h
   holdfast sim --listen 127.0.0.1:9797 --bench --chunks 32`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if script != "" {
-				b, err := os.ReadFile(script)
-				if err != nil {
-					return fmt.Errorf("sim: script: %w", err)
-				}
-				if err := json.Unmarshal(b, &cfg.Script); err != nil {
-					return fmt.Errorf("sim: script %s: %w", script, err)
-				}
-			}
-			if fast {
-				bench.Size, bench.Chunks = cfg.Script.Default.Size, cfg.Script.Default.Chunks
-				cfg.Bench = &bench
+			cfg, err := o.config()
+			if err != nil {
+				return err
 			}
 			return runSim(cmd, cfg)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&cfg.Listen, "listen", "127.0.0.1:9797", "address; port 0 takes a free one")
-	f.StringVar(&cfg.Effects, "effects", "", "file that gets one synced JSON line per effect, before the answer")
-	f.StringVar(&cfg.Streams, "streams", "", "folder of recorded streams with an index.json, beside the built-in ones")
-	f.StringVar(&cfg.Signals, "signals", "", "signals.jsonl of recorded failures, beside the built-in ones")
-	f.StringVar(&script, "script", "", "JSON file with the script to begin with")
-	f.DurationVar(&cfg.Dedup, "dedup", 0, "answer an Idempotency-Key from its first effect for this long (0: never)")
-	f.IntVar(&cfg.Script.Default.Size, "size", 0, "bytes of text in an answer")
-	f.IntVar(&cfg.Script.Default.Chunks, "chunks", 0, "pieces of content in a stream (default 5)")
-	f.IntVar(&cfg.Script.Default.DelayMS, "delay-ms", 0, "wait before each answer")
-	f.IntVar(&cfg.Script.Default.EventMS, "event-ms", 0, "wait between two events of a stream")
-	f.BoolVar(&fast, "bench", false, "serve prepared answers only: no script, no call log, no effects, but a count")
-	f.IntVar(&bench.Writes, "bench-writes", 1, "writes per stream with --bench")
+	f.StringVar(&o.cfg.Listen, "listen", "127.0.0.1:9797", "address; port 0 takes a free one")
+	f.StringVar(&o.cfg.Effects, "effects", "", "file that gets one synced JSON line per effect, before the answer")
+	f.StringVar(&o.cfg.Streams, "streams", "", "folder of recorded streams with an index.json, beside the built-in ones")
+	f.StringVar(&o.cfg.Signals, "signals", "", "signals.jsonl of recorded failures, beside the built-in ones")
+	f.StringVar(&o.script, "script", "", "JSON file with the script to begin with")
+	f.DurationVar(&o.cfg.Dedup, "dedup", 0, "answer an Idempotency-Key from its first effect for this long (0: never)")
+	f.IntVar(&o.def.Size, "size", 0, "bytes of text in an answer")
+	f.IntVar(&o.def.Chunks, "chunks", 0, "pieces of content in a stream (default 5)")
+	f.IntVar(&o.def.DelayMS, "delay-ms", 0, "wait before each answer")
+	f.IntVar(&o.def.EventMS, "event-ms", 0, "wait between two events of a stream")
+	f.BoolVar(&o.bench, "bench", false, "serve prepared answers only: no script, no call log, no effects, but a count")
+	f.IntVar(&o.writes, "bench-writes", 1, "writes per stream with --bench")
 	return cmd
 }
 
+// config puts the script's file and the flags together; a flag wins over the file.
+func (o *simOptions) config() (sim.Config, error) {
+	cfg := o.cfg
+	if o.script != "" {
+		b, err := os.ReadFile(o.script)
+		if err != nil {
+			return cfg, fmt.Errorf("sim: script: %w", err)
+		}
+		if cfg.Script, err = sim.ParseScript(b); err != nil {
+			return cfg, fmt.Errorf("script %s: %w", o.script, err)
+		}
+	}
+	def := &cfg.Script.Default
+	for _, flag := range []struct {
+		to    *int
+		value int
+	}{{&def.Size, o.def.Size}, {&def.Chunks, o.def.Chunks}, {&def.DelayMS, o.def.DelayMS}, {&def.EventMS, o.def.EventMS}} {
+		if flag.value != 0 {
+			*flag.to = flag.value
+		}
+	}
+	if o.bench {
+		cfg.Bench = &sim.Bench{Size: def.Size, Chunks: def.Chunks, Writes: o.writes,
+			Latency: time.Duration(def.DelayMS) * time.Millisecond, Pause: time.Duration(def.EventMS) * time.Millisecond}
+	}
+	return cfg, nil
+}
+
+// runSim serves until the process is asked to end.
 func runSim(cmd *cobra.Command, cfg sim.Config) (err error) {
 	s := sim.New(cfg)
 	if err := s.Start(); err != nil {

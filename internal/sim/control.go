@@ -1,8 +1,8 @@
 package sim
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -120,17 +120,15 @@ func answerControl(w http.ResponseWriter, r *http.Request, f func(*http.Request)
 	_, _ = w.Write(append(appendJSON(nil, v), '\n')) // a caller that left needs no answer
 }
 
-func decode(r *http.Request, v any) error {
-	dec := json.NewDecoder(io.LimitReader(r.Body, maxScript))
-	dec.DisallowUnknownFields()
-	return dec.Decode(v)
-}
-
 // putScript replaces the script as a whole: either all of it is good or nothing changes.
 func (s *Server) putScript(r *http.Request) (any, error) {
-	var script Script
-	if err := decode(r, &script); err != nil {
-		return nil, errors.Join(ErrScript, err)
+	b, err := io.ReadAll(io.LimitReader(r.Body, maxScript))
+	if err != nil {
+		return nil, err
+	}
+	script, err := ParseScript(b)
+	if err != nil {
+		return nil, err
 	}
 	if err := s.SetScript(script); err != nil {
 		return nil, err
@@ -140,12 +138,12 @@ func (s *Server) putScript(r *http.Request) (any, error) {
 
 // postRules appends one rule or a list of them.
 func (s *Server) postRules(r *http.Request) (any, error) {
-	var body json.RawMessage
-	if err := decode(r, &body); err != nil {
-		return nil, errors.Join(ErrScript, err)
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxScript))
+	if err != nil {
+		return nil, err
 	}
-	if len(body) > 0 && body[0] != '[' {
-		body = append(append(json.RawMessage("["), body...), ']')
+	if body = bytes.TrimSpace(body); !bytes.HasPrefix(body, []byte("[")) {
+		body = slices.Concat([]byte("["), body, []byte("]"))
 	}
 	var rules []Rule
 	if err := strict(body, &rules); err != nil {

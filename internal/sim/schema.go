@@ -113,8 +113,9 @@ func (s *sampler) text(schema gjson.Result) string {
 	return fmt.Sprintf("sample %d", s.n)
 }
 
+// number is 1 where the bounds allow it.
 func number(schema gjson.Result) raw {
-	if low := schema.Get("minimum"); low.Exists() {
+	if low := schema.Get("minimum"); low.Exists() && low.Num > 1 {
 		return raw(low.Raw)
 	}
 	if high := schema.Get("maximum"); high.Exists() && high.Num < 1 {

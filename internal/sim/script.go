@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -42,6 +43,16 @@ type Match struct {
 	Op       string            `json:"op,omitempty"`
 	Key      string            `json:"key,omitempty"` // Idempotency-Key; * for any
 	Stream   *bool             `json:"stream,omitempty"`
+}
+
+// ParseScript reads a script in JSON and refuses fields that do not exist. Names of recordings are checked when a
+// Server takes the script.
+func ParseScript(b []byte) (Script, error) {
+	var s Script
+	if err := strict(b, &s); err != nil {
+		return Script{}, errors.Join(ErrScript, err)
+	}
+	return s, nil
 }
 
 func (s *Script) check(c *corpus) error {
