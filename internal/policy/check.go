@@ -164,7 +164,7 @@ func (k *checker) embedders() {
 }
 
 func (k *checker) auth() {
-	seen := map[Secret]int{}
+	seen := map[string]int{}
 	for i, a := range k.c.Auth.Keys {
 		path := item("auth.keys", i)
 		for j, name := range a.Workflows {
@@ -172,10 +172,10 @@ func (k *checker) auth() {
 				k.fail(item(path+".workflows", j), quote(name)+" is not in workflows", suggest(name, k.workflowNames()))
 			}
 		}
-		if first, dup := seen[a.Key]; dup && !a.Key.IsZero() {
+		if first, dup := seen[a.Key.Reveal()]; dup && !a.Key.IsZero() {
 			k.fail(path, fmt.Sprintf("is the same key as auth.keys[%d]", first), "give each client a key of its own")
 		}
-		seen[a.Key] = i
+		seen[a.Key.Reveal()] = i
 		if n := len(a.Key.Reveal()); n > 0 && n < 16 {
 			k.warn(path, "is a short key, easily guessed", "use at least 16 random characters, e.g. from openssl rand -hex 24")
 		}

@@ -175,6 +175,9 @@ func (d *decoder) scalar(n *node, v reflect.Value, f *field, path string) {
 		text, plain = expanded, true
 	}
 	if what, remedy := setScalar(v, f, text, plain); what != "" {
+		if _, referenced := d.source.raw[path]; referenced {
+			what, remedy = unseen(v, f, n.text)
+		}
 		d.fault(n, path, what, remedy)
 		return
 	}
@@ -182,6 +185,15 @@ func (d *decoder) scalar(n *node, v reflect.Value, f *field, path string) {
 		d.report(Fault{Pos: n.pos, Path: path, Severity: Warning, What: "is the placeholder that check --print writes for a secret",
 			Remedy: "write the secret, or better a reference such as ${API_KEY}"})
 	}
+}
+
+// unseen is a fault about a value that came from the environment or a file: it may be a secret, so neither it nor
+// anything made of it is shown. The remedy is what the field says to any text that does not fit.
+func unseen(v reflect.Value, f *field, written string) (what, remedy string) {
+	if _, remedy = setScalar(reflect.New(v.Type()).Elem(), f, "?", true); remedy == "" {
+		remedy = "set it to a value that fits here"
+	}
+	return "what " + referenceForm.FindString(written) + " stands for is refused here", remedy
 }
 
 // items sets a list.
