@@ -73,7 +73,10 @@ func (e *execution) conclude(v verdict, how ending, body *ledger.Body) {
 		err = e.op.NotSent(v.reason, v.rule)
 		defer e.forget()
 	} else {
-		err = e.op.Settle(s, e.wf.Durability != policy.Strict, e.landed)
+		// A failure that releases its key is on record before its client hears of it: the client's next try with
+		// that key must find it released and not this failure once more (semantics 14).
+		keeps := e.answered != nil || !e.claimed
+		err = e.op.Settle(s, keeps && e.wf.Durability != policy.Strict, e.landed)
 	}
 	if err != nil && !errors.Is(err, intent.ErrCommitWait) {
 		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)
@@ -94,6 +97,7 @@ func (e *execution) lose(v verdict, how ending, body *ledger.Body) {
 		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(v)
+	e.g.registry.remove(e.key, e) // who comes from now on asks the ledger
 	e.end(how)
 	e.forget()
 }

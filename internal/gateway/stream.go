@@ -119,6 +119,7 @@ func (s *streaming) oversized() bool {
 
 // ended handles the end of the body.
 func (s *streaming) ended() {
+	s.advance() // content that came with a break is the client's: what it gets must not hang on how bytes arrive
 	how := s.read.Close()
 	p := s.read.Progress()
 	switch {
@@ -171,6 +172,7 @@ func (s *streaming) errored(p *provider.Progress) {
 // broken ends a stream that stopped without its end.
 func (s *streaming) broken(err error) {
 	e := s.e
+	s.advance()
 	s.read.Close()
 	p := s.read.Progress()
 	if p.ErrorAt >= 0 {
