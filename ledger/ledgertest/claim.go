@@ -49,6 +49,21 @@ func claimKept(t *testing.T, f *fixture) {
 	}
 }
 
+// unclaimedSettle: acting on a key that the intent never claimed touches nothing.
+func unclaimedSettle(t *testing.T, f *fixture) {
+	w := f.dispatched("")
+	w.Insert.Key = "d"
+	f.commit(w)
+	owner := f.commit(f.dispatched("d"))
+	s := f.settled(w, time.Hour)
+	s.HeldKey = "d"
+	f.commit(s)
+	f.refused("d", owner.Insert.ID)
+	if rec := f.get(s.ID); !rec.ClaimUntil.IsZero() {
+		t.Errorf("an intent without a claim has one until %v", rec.ClaimUntil)
+	}
+}
+
 func claimReleased(t *testing.T, f *fixture) {
 	s := f.settled(f.commit(f.dispatched("k")), time.Hour)
 	s.Claim = ledger.ClaimRelease

@@ -237,3 +237,37 @@ func cancelledWaiter(t *testing.T, f *fixture) {
 	f.commit(f.created("")) // the queue is in order: afterwards the first one is through
 	f.get(w.Insert.ID)
 }
+
+// appendInAnyState: what is appended moves nothing, and stands in the history where it came.
+func appendInAnyState(t *testing.T, f *fixture) {
+	w := f.commit(f.dispatched("a"))
+	note := func(reason string, bodies ...ledger.Body) []ledger.Event {
+		n := &ledger.Write{ID: w.Insert.ID, Append: true, Bodies: bodies,
+			Events: []ledger.Event{{At: f.Now(), Kind: "note", Reason: reason}}}
+		return f.commit(n).Events
+	}
+	want := append(w.Events, note("one")...)
+	want = append(want, note("two")...)
+	f.same("status", w.Status, f.get(w.Insert.ID).Status)
+	c := f.commit(f.next(w, ledger.Confirmed))
+	want = append(append(want, c.Events...), note("three")...)
+	s := f.commit(f.settled(c, time.Hour))
+	want = append(append(want, s.Events...), note("four")...)
+	want = append(want, note("five", ledger.Body{Kind: ledger.BodyLate, Data: []byte("too late")})...)
+	got, err := f.History(f.ctx, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.same("History", want, got)
+	f.same("settled status", s.Status, f.get(s.ID).Status)
+	if b, err := f.Body(f.ctx, s.ID, ledger.BodyLate); err != nil || string(b.Data) != "too late" {
+		t.Errorf("late body = %v, %v", b, err)
+	}
+	if b, err := f.Body(f.ctx, s.ID, ledger.BodyAnswer); err != nil || string(b.Data) != `{"ok":true}` {
+		t.Errorf("answer = %v, %v", b, err)
+	}
+	ghost := &ledger.Write{ID: f.id(), Append: true, Events: []ledger.Event{{Kind: "note"}}}
+	if err := ledger.Commit(f.ctx, f.Ledger, ghost); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("append to no intent: %v, want ErrNotFound", err)
+	}
+}

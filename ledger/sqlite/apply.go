@@ -36,6 +36,7 @@ type session struct {
 	takeClaim, readClaim, moveClaim, dropClaim        *sqlite3.Stmt
 	putIntent, putOpen, moveOpen, dropOpen, putResult *sqlite3.Stmt
 	findOpen, putEvent, putBody, putDerived           *sqlite3.Stmt
+	findAny, lastNote, keepLate                       *sqlite3.Stmt
 
 	now  time.Time // ledger time of the running batch
 	next int64     // seq of the next intent; gaps do no harm
@@ -60,13 +61,18 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		{&s.dropClaim, `DELETE FROM claim WHERE key = ? AND seq = ?`},
 		{&s.putIntent, `INSERT INTO intent (seq, ` + intentColumns + `, events) VALUES (` +
 			marks(columns(intentColumns)+2) + `) ON CONFLICT (id) DO NOTHING`},
-		{&s.putOpen, `INSERT INTO open (intent, seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+2) + `)`},
-		{&s.findOpen, `SELECT seq FROM open WHERE intent = ? AND version = ?`},
+		{&s.putOpen, `INSERT INTO open (intent, seq, claimed, ` + statusColumns + `) VALUES (` +
+			marks(columns(statusColumns)+3) + `)`},
+		{&s.findOpen, `SELECT seq, claimed FROM open WHERE intent = ? AND version = ?`},
 		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE intent = ?`},
 		{&s.dropOpen, `DELETE FROM open WHERE intent = ?`},
 		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events)
 			VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+4) + `)`},
-		{&s.putEvent, `INSERT INTO event (seq, n, events) VALUES (?, ?, ?)`},
+		{&s.putEvent, `INSERT INTO event (seq, version, n, events) VALUES (?, ?, ?, ?)`},
+		{&s.findAny, `SELECT i.seq, coalesce(o.version, r.version) FROM intent i LEFT JOIN open o ON o.intent = i.id
+			LEFT JOIN result r ON r.seq = i.seq WHERE i.id = ?`},
+		{&s.lastNote, `SELECT coalesce(max(n), 0) FROM event WHERE seq = ? AND version = ?`},
+		{&s.keepLate, `UPDATE result SET body_due = ?2 WHERE seq = ?1 AND body_due IS NULL AND claim_due IS NULL`},
 		{&s.putBody, `INSERT OR REPLACE INTO body (slot, content_type, packed, size, data) VALUES (?, ?, ?, ?, ?)`},
 		{&s.putDerived, `INSERT INTO derived (derived_key, seq, until) VALUES (?, ?, ?)`},
 	} {
@@ -103,6 +109,8 @@ func (s *session) apply(it *item) error {
 	switch {
 	case it.fn != nil:
 		return it.fn(s)
+	case it.w.Append:
+		return s.append(it)
 	case it.w.Insert != nil:
 		return s.insert(it)
 	default:
@@ -135,20 +143,17 @@ func (s *session) insert(it *item) error {
 		}
 	}
 	if w.Settle {
-		return s.settle(it, seq, nil)
+		return s.settle(it, place{seq: seq, claimed: w.ClaimKey != ""}, nil)
 	}
-	if err := s.insertOpen(w.Insert.ID, seq, &w.Status); err != nil {
+	b := binder{st: s.putOpen}
+	b.text(w.Insert.ID)
+	b.int(seq)
+	b.bool(w.ClaimKey != "")
+	b.status(&w.Status)
+	if err := b.exec(); err != nil {
 		return err
 	}
 	return s.bodies(it, seq)
-}
-
-func (s *session) insertOpen(id string, seq int64, status *ledger.Status) error {
-	b := binder{st: s.putOpen}
-	b.text(id)
-	b.int(seq)
-	b.status(status)
-	return b.exec()
 }
 
 // claim takes w.ClaimKey for the intent seq unless a live claim holds it.
@@ -230,13 +235,19 @@ func (s *session) insertHead(it *item, seq int64) error {
 	return b.exec()
 }
 
+// place is where an unsettled intent stands in the file.
+type place struct {
+	seq     int64 // 0: no such intent
+	claimed bool
+}
+
 func (s *session) change(it *item) error {
 	w := it.w
-	seq, err := s.find(w)
+	at, err := s.find(w)
 	if err != nil {
 		return err
 	}
-	if seq == 0 {
+	if at.seq == 0 {
 		it.refused = ledger.ErrStale
 		return nil
 	}
@@ -244,7 +255,7 @@ func (s *session) change(it *item) error {
 		if err := run(s.dropOpen, w.ID); err != nil {
 			return err
 		}
-		return s.settle(it, seq, it.events)
+		return s.settle(it, at, it.events)
 	}
 	b := binder{st: s.moveOpen}
 	b.status(&w.Status)
@@ -252,33 +263,97 @@ func (s *session) change(it *item) error {
 	if err := b.exec(); err != nil {
 		return err
 	}
-	if it.events != nil {
-		b := binder{st: s.putEvent}
-		b.int(seq)
-		b.int(w.Status.Version)
-		b.raw(it.events)
-		if err := b.exec(); err != nil {
+	if err := s.events(it, at.seq, w.Status.Version, 0); err != nil {
+		return err
+	}
+	return s.bodies(it, at.seq)
+}
+
+// find is the compare of the compare-and-set: w's intent while it is unsettled and has w's version. The set
+// follows in the same transaction, and nobody else writes.
+func (s *session) find(w *ledger.Write) (at place, err error) {
+	st, version := s.findOpen, w.Version
+	defer func() { err = errors.Join(err, st.Reset()) }()
+	if mutant.On("stale-write") {
+		if version, err = s.presentVersion(w.ID); err != nil {
+			return at, err
+		}
+	}
+	if err := bindAll(st, w.ID, version); err != nil {
+		return at, err
+	}
+	if st.Step() {
+		at = place{st.ColumnInt64(0), st.ColumnBool(1)}
+	}
+	return at, st.Err()
+}
+
+// presentVersion is for the mutant that ignores versions.
+func (s *session) presentVersion(id string) (int64, error) {
+	_, version, err := s.locate(id)
+	return version, err
+}
+
+// locate finds an intent, settled or not; seq is 0 when there is none.
+func (s *session) locate(id string) (seq, version int64, err error) {
+	defer func() { err = errors.Join(err, s.findAny.Reset()) }()
+	if err := s.findAny.BindText(1, id); err != nil {
+		return 0, 0, err
+	}
+	if s.findAny.Step() {
+		seq, version = s.findAny.ColumnInt64(0), s.findAny.ColumnInt64(1)
+	}
+	return seq, version, s.findAny.Err()
+}
+
+// append adds to an intent's history and bodies, in whatever state it is.
+func (s *session) append(it *item) error {
+	seq, version, err := s.locate(it.w.ID)
+	if err != nil {
+		return err
+	}
+	if seq == 0 {
+		it.refused = ledger.ErrNotFound
+		return nil
+	}
+	n, err := s.notes(seq, version)
+	if err != nil {
+		return err
+	}
+	if err := s.events(it, seq, version, n+1); err != nil {
+		return err
+	}
+	if len(it.bodies) > 0 {
+		// The sweep may have been here already; it has to come again.
+		if err := run(s.keepLate, seq, micros(s.now)); err != nil {
 			return err
 		}
 	}
 	return s.bodies(it, seq)
 }
 
-// find is the compare of the compare-and-set: the seq of w's intent while it is unsettled and has w's version,
-// else 0. The set follows in the same transaction, and nobody else writes.
-func (s *session) find(w *ledger.Write) (seq int64, err error) {
-	defer func() { err = errors.Join(err, s.findOpen.Reset()) }()
-	if err := bindAll(s.findOpen, w.ID, w.Version); err != nil {
+// notes is how many appends there were while version stood.
+func (s *session) notes(seq, version int64) (n int64, err error) {
+	defer func() { err = errors.Join(err, s.lastNote.Reset()) }()
+	if err := bindAll(s.lastNote, seq, version); err != nil {
 		return 0, err
 	}
-	if s.findOpen.Step() {
-		seq = s.findOpen.ColumnInt64(0)
+	if s.lastNote.Step() {
+		n = s.lastNote.ColumnInt64(0)
 	}
-	return seq, s.findOpen.Err()
+	return n, s.lastNote.Err()
+}
+
+func (s *session) events(it *item, seq, version, n int64) error {
+	if it.events == nil {
+		return nil
+	}
+	st := s.putEvent
+	return errors.Join(st.BindInt64(1, seq), st.BindInt64(2, version), st.BindInt64(3, n), st.BindRawText(4, it.events), st.Exec())
 }
 
 // settle writes the end of an intent whose open row is gone.
-func (s *session) settle(it *item, seq int64, events []byte) error {
+func (s *session) settle(it *item, p place, events []byte) error {
 	w := it.w
 	at := w.Status.UpdatedAt
 	if at.IsZero() {
@@ -288,16 +363,18 @@ func (s *session) settle(it *item, seq int64, events []byte) error {
 	if key == "" {
 		key = w.ClaimKey
 	}
-	if key != "" && w.Claim == ledger.ClaimKeep && !w.ClaimUntil.IsZero() {
+	switch {
+	case key == "" || !p.claimed:
+	case w.Claim == ledger.ClaimKeep && !w.ClaimUntil.IsZero():
 		claimUntil = micros(w.ClaimUntil)
 		claimDue, bodyDue = claimUntil, 0 // the sweep of the claim makes the bodies due
-	} else if key != "" {
-		if err := run(s.dropClaim, key, seq); err != nil {
+	default:
+		if err := run(s.dropClaim, key, p.seq); err != nil {
 			return err
 		}
 	}
 	b := binder{st: s.putResult}
-	b.int(seq)
+	b.int(p.seq)
 	b.status(&w.Status)
 	b.int(micros(at))
 	b.int(claimUntil)
@@ -308,7 +385,7 @@ func (s *session) settle(it *item, seq int64, events []byte) error {
 	if err := b.exec(); err != nil {
 		return err
 	}
-	return s.bodies(it, seq)
+	return s.bodies(it, p.seq)
 }
 
 // slot is the key of a body: room for eight kinds beside each other.

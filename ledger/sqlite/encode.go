@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -57,6 +58,10 @@ type packedBody struct {
 func encode(w *ledger.Write) (*item, error) {
 	it := &item{w: w}
 	switch {
+	case w.Append:
+		if w.Insert != nil || w.ID == "" {
+			return nil, errors.New("sqlite: an append needs the id of an intent and inserts none")
+		}
 	case w.Insert != nil && (w.Insert.ID == "" || w.ID != "" || w.Status.Version != 1):
 		return nil, fmt.Errorf("sqlite: an insert needs an id of its own and status version 1, has version %d", w.Status.Version)
 	case w.Insert == nil && (w.ID == "" || w.Version < 1 || w.Status.Version != w.Version+1):

@@ -167,13 +167,13 @@ func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error)
 	found := false
 	err := l.read.with(ctx, func(r *reader) error {
 		// One statement, so that a settling between two reads can hide nothing.
-		return r.each(`SELECT 0, events FROM intent WHERE id = ?1
-			UNION ALL SELECT n, events FROM event WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
-			UNION ALL SELECT version, events FROM result WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
-			ORDER BY 1`, []any{id},
+		return r.each(`SELECT 0, 0, events FROM intent WHERE id = ?1
+			UNION ALL SELECT version, n, events FROM event WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
+			UNION ALL SELECT version, 0, events FROM result WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
+			ORDER BY 1, 2`, []any{id},
 			func(st *sqlite3.Stmt) (err error) {
 				found = true
-				out, err = decodeEvents(out, st.ColumnRawText(1))
+				out, err = decodeEvents(out, st.ColumnRawText(2))
 				return err
 			})
 	})

@@ -29,6 +29,7 @@ CREATE TABLE intent (
 CREATE TABLE open (
   intent TEXT PRIMARY KEY,
   seq INTEGER NOT NULL,
+  claimed INTEGER,
   version INTEGER NOT NULL, state INTEGER NOT NULL, outcome INTEGER,
   lane TEXT, visibility INTEGER, delivery INTEGER, attempt INTEGER, crashes INTEGER,
   route_key TEXT, served_model TEXT, tier TEXT,
@@ -61,8 +62,10 @@ CREATE TABLE result (
 CREATE INDEX result_claim ON result (claim_due) WHERE claim_due IS NOT NULL;
 CREATE INDEX result_body ON result (body_due) WHERE body_due IS NOT NULL;
 
--- Events of the commits between the first and the last: a JSON array per version n.
-CREATE TABLE event (seq INTEGER, n INTEGER, events TEXT NOT NULL, PRIMARY KEY (seq, n)) WITHOUT ROWID;
+-- Events of the commits between the first and the last (n = 0), and what was appended while a version stood.
+CREATE TABLE event (
+  seq INTEGER, version INTEGER, n INTEGER, events TEXT NOT NULL, PRIMARY KEY (seq, version, n)
+) WITHOUT ROWID;
 
 -- slot = 8 * seq + kind. packed = 1: data is S2-compressed; size is its length before.
 CREATE TABLE body (
@@ -114,12 +117,12 @@ CREATE VIEW intents AS
   FROM intent i LEFT JOIN status s ON s.seq = i.seq;
 
 CREATE VIEW history AS
-  SELECT i.id AS intent, h.n AS version, e.key AS line, e.value ->> 'at' AS at, e.value ->> 'kind' AS kind,
+  SELECT i.id AS intent, h.version, h.n, e.key AS line, e.value ->> 'at' AS at, e.value ->> 'kind' AS kind,
     e.value ->> 'from' AS "from", e.value ->> 'to' AS "to", e.value ->> 'actor' AS actor,
     e.value ->> 'reason' AS reason, e.value ->> 'rule' AS rule, e.value ->> 'attempt' AS attempt,
     e.value ->> 'route' AS route, e.value ->> 'end' AS "end", e.value ->> 'status' AS status,
     e.value ->> 'error' AS error, e.value AS event
-  FROM (SELECT seq, 1 AS n, events FROM intent
-        UNION ALL SELECT seq, n, events FROM event
-        UNION ALL SELECT seq, version, events FROM result) h
+  FROM (SELECT seq, 1 AS version, 0 AS n, events FROM intent
+        UNION ALL SELECT seq, version, n, events FROM event
+        UNION ALL SELECT seq, version, 0, events FROM result) h
     JOIN intent i ON i.seq = h.seq, json_each(h.events) e;
