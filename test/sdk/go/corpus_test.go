@@ -57,8 +57,8 @@ func TestCorpus(t *testing.T) {
 					return
 				}
 				needGateway(t)
-				playBroken(t, c, r, fmt.Sprintf(`{"stream":%q}`, r.File))
-				playBroken(t, c, r, fmt.Sprintf(`{"stream":%q,"cut":{"at":"event","n":1000000,"how":"fin"}}`, r.File))
+				playBroken(t, c, r, fmt.Sprintf(`{"stream":%q,"event_ms":5}`, r.File))
+				playBroken(t, c, r, fmt.Sprintf(`{"stream":%q,"event_ms":5,"cut":{"at":"event","n":1000000,"how":"fin"}}`, r.File))
 			})
 		}
 	})
@@ -87,6 +87,8 @@ func playBroken(t *testing.T, c client, r recording, script string) {
 	got, tape, err := c.ask(t.Context(), true, in)
 	if err == nil {
 		t.Errorf("%s, yet no error; text %s; wire: %s", r.Ends, excerpt(got.text), tail(tape.last().bytes()))
+	} else if got.text == "" && c.fault(err).status >= 500 {
+		return // the break came together with the first content: nothing was visible yet (semantics 22)
 	}
 	if got.text != r.Text {
 		t.Errorf("text %s, want %s", excerpt(got.text), excerpt(r.Text))

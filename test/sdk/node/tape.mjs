@@ -15,7 +15,7 @@ globalThis.fetch = async (input, init) => {
   const res = await fetchOfNode(input, init);
   exchange.status = res.status;
   exchange.headers = res.headers;
-  await tape.onStatus?.(res.status);
+  if (tape.onStatus) await current.exit(() => tape.onStatus(res.status));
   if (!res.body) return res;
   const [forClient, forUs] = res.body.tee();
   exchange.body = collect(forUs);

@@ -44,8 +44,11 @@ async function complete(client, { file, text }) {
 }
 
 async function broken(client, { file, ends, text }, cut) {
-  const { out, tape, error } = await ask(client, true, { op: newOp(), prompt: `play ${file}`, script: { stream: file, ...(cut && { cut }) } });
+  const script = { stream: file, event_ms: 5, ...(cut && { cut }) };
+  const { out, tape, error } = await ask(client, true, { op: newOp(), prompt: `play ${file}`, script });
   assert.ok(error, `${ends}, yet no error; wire ${(await tape.last.body).slice(-400)}`);
+  // A break that arrives together with the first content: nothing was visible yet (semantics 22).
+  if (out.text === '' && client.fault(error).status >= 500) return;
   assert.equal(brief(out.text), brief(text));
 }
 
