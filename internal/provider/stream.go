@@ -63,12 +63,15 @@ func newSSEStream(g wire.Grammar, lim Limits, t *wire.Transcript) *sseStream {
 
 func (s *sseStream) Progress() *Progress { return &s.State.Progress }
 
-func (s *sseStream) Feed(p []byte) error { return s.parser.Feed(p, s.take) }
+func (s *sseStream) Feed(p []byte) error {
+	err := s.parser.Feed(p, s.take)
+	s.Committed = s.parser.Break()
+	return err
+}
 
 func (s *sseStream) onEvent(ev sse.Event) error {
 	s.Events++
-	s.Committed, s.CRLF = ev.End, ev.CRLF
-	s.event = ev
+	s.CRLF, s.event = ev.CRLF, ev
 	s.grammar.Event(&s.State, &s.event)
 	return nil
 }
@@ -77,6 +80,7 @@ func (s *sseStream) onEvent(ev sse.Event) error {
 // say why the stream broke off. Nothing else in there counts, for no client has seen it.
 func (s *sseStream) Close() End {
 	_ = s.parser.Close(s.take) // an earlier error of Feed, which the caller has
+	s.Committed = s.parser.Break()
 	rest, _ := s.parser.Rest()
 	if code, ok := s.grammar.Error(jsonview.Of(rest.Data)); ok || string(rest.Name) == "error" && len(rest.Data) > 0 {
 		s.Fail(&rest, code)

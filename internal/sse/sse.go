@@ -23,9 +23,9 @@ const keepCap = 64 << 10
 type Event struct {
 	Name []byte // event: field, empty for "message"
 	Data []byte // data: lines joined by \n
-	// Start and End are offsets in the stream: the first byte of the event's first line (comments and blank
-	// lines before it belong to it) and the first byte after its closing blank line. Where the lines end in a
-	// lone CR, a LF after the blank line's CR counts to the next event: one cannot wait for it.
+	// Start and End are offsets in the stream: the first byte after the blank line before the event (comments
+	// above its first line belong to it) and the first byte after its own. Where the lines end in a lone CR, a LF
+	// after the blank line's CR counts to the next event: one cannot wait for it.
 	Start, End int64
 	// CRLF is true if the event's last line ended in CR LF.
 	CRLF bool
@@ -41,7 +41,7 @@ type Parser struct {
 
 	err   error
 	off   int64 // of the next byte to come
-	start int64 // Event.Start of the next event
+	start int64 // Event.Start of the next event: the end of the last blank line
 	bom   int   // bytes of a byte order mark seen; len(mark) when that is settled
 
 	line []byte // start of a line that is not finished
@@ -55,11 +55,15 @@ type crState struct {
 	cr   bool // the last byte was a CR whose LF may still come
 	lone bool // the last line ended in a CR without LF
 	crlf bool // the last line ended in CR LF
-	wait bool // the event is whole, its last CR awaits a LF
+	wait bool // a blank line's CR awaits a LF
 }
 
 // Offset is the number of bytes fed so far.
 func (s *Parser) Offset() int64 { return s.off }
+
+// Break is the offset after the last blank line: the stream up to there is whole events and comments, and may be
+// ended or continued by other events.
+func (s *Parser) Break() int64 { return s.start }
 
 // Feed parses p and calls fn for each event that it completes. An error of fn, or ErrTooLarge, ends the parser:
 // every later call returns it.
@@ -89,7 +93,7 @@ func (s *Parser) Feed(p []byte, fn func(Event) error) error {
 func (s *Parser) Close(fn func(Event) error) error {
 	if s.err == nil && s.wait {
 		s.wait = false
-		s.err = s.dispatch(s.off, fn)
+		s.err = s.endBlock(s.off, fn)
 	}
 	return s.err
 }
@@ -133,7 +137,7 @@ func (s *Parser) settleCR(first byte, fn func(Event) error) (pos int, err error)
 	}
 	if s.wait {
 		s.wait = false
-		err = s.dispatch(s.off+int64(pos), fn)
+		err = s.endBlock(s.off+int64(pos), fn)
 	}
 	return pos, err
 }
@@ -183,19 +187,15 @@ func (s *Parser) endLine(p, line []byte, end int, fn func(Event) error) (int, er
 		s.field(line)
 		return next, nil
 	}
-	if s.ev.lines == 0 {
-		s.reset()
-		return next, nil
-	}
 	switch {
 	case isCR && afterLone:
 		s.crlf = false
-		return next, s.dispatch(s.off+int64(end)+1, fn)
+		return next, s.endBlock(s.off+int64(end)+1, fn)
 	case s.cr:
 		s.wait = true
 		return next, nil
 	}
-	return next, s.dispatch(s.off+int64(next), fn)
+	return next, s.endBlock(s.off+int64(next), fn)
 }
 
 func index(p []byte, from int, c byte) int {
@@ -216,10 +216,13 @@ func (s *Parser) tooLarge() error {
 	return fmt.Errorf("sse: event at byte %d: %w", s.start, ErrTooLarge)
 }
 
-func (s *Parser) dispatch(end int64, fn func(Event) error) error {
+// endBlock ends what the blank line up to end closes: an event if it has data, else comments and lone fields.
+func (s *Parser) endBlock(end int64, fn func(Event) error) (err error) {
 	ev := Event{Name: s.ev.name, Data: s.ev.data, Start: s.start, End: end, CRLF: s.crlf}
 	s.start = end
-	err := fn(ev)
+	if s.ev.lines > 0 {
+		err = fn(ev)
+	}
 	s.reset()
 	return err
 }

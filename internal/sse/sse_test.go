@@ -150,20 +150,26 @@ func promptly(t *testing.T, b []byte, ends []int) {
 }
 
 func TestOffsets(t *testing.T) {
-	in := ": c\n\ndata: 1\n\n\nevent: e\r\ndata: 2\r\n\r\nretry: 1\n\ndata: 3\r\r\ndata: 4\n\ntail"
-	events, err := collect(&Parser{}, []byte(in))
+	in := ": c\n\n: d\ndata: 1\n\n\nevent: e\r\ndata: 2\r\n\r\nretry: 1\n\ndata: 3\r\r\ndata: 4\n\n: e\n\n\ntail"
+	p := &Parser{}
+	events, err := collect(p, []byte(in))
 	if err != nil || len(events) != 4 {
 		t.Fatal(events, err)
 	}
-	at := int64(0)
-	for _, ev := range events {
-		if ev.Start != at || !strings.Contains(in[ev.Start:ev.End], ev.Data) {
-			t.Errorf("event %q is [%d,%d), want start %d", ev.Data, ev.Start, ev.End, at)
+	want := []string{": d\ndata: 1\n\n", "event: e\r\ndata: 2\r\n\r\n", "data: 3\r\r", "\ndata: 4\n\n"}
+	for i, ev := range events {
+		if got := in[ev.Start:ev.End]; got != want[i] {
+			t.Errorf("event %d is %q, want %q", i, got, want[i])
 		}
-		at = ev.End
 	}
-	if in[at:] != "tail" || !events[1].CRLF || events[0].CRLF || events[2].CRLF {
-		t.Errorf("last end %d, events %+v", at, events)
+	if in[p.Break():] != "tail" || !events[1].CRLF || events[0].CRLF || events[2].CRLF {
+		t.Errorf("break at %d, events %+v", p.Break(), events)
+	}
+	for _, in := range []string{"data: 1\r\n\r\n: c\r\n\r\n", "data: 1\r\r: c\r\r", ": c\n\n\n", "\r\n", "data: 1\n\n\r"} {
+		p := &Parser{}
+		if _, err := collect(p, []byte(in), everyByte([]byte(in))...); err != nil || p.Break() != int64(len(in)) {
+			t.Errorf("%q breaks at %d", in, p.Break())
+		}
 	}
 }
 
@@ -217,7 +223,7 @@ func TestBound(t *testing.T) {
 		}
 	}
 	endless := strings.Repeat(": keep-alive\n\n", 1000) + strings.Repeat(": c\n", 1000) + "data: 1\n\n"
-	if events, err := collect(&Parser{Max: 64}, []byte(endless)); err != nil || len(events) != 1 || events[0].Start != 0 {
+	if events, err := collect(&Parser{Max: 64}, []byte(endless)); err != nil || len(events) != 1 {
 		t.Errorf("keep-alives count to no event: %v %v", events, err)
 	}
 }

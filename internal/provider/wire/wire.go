@@ -81,9 +81,11 @@ type Progress struct {
 	// Completing is the start of the event that completes the answer (semantics 28): the finish chunk, the
 	// message_delta with a stop reason, response.completed. Of a JSON array only the closing bracket tells which
 	// element is the last, so there it moves on to the start of each element as it comes.
-	Completing  int64
-	ErrorAt     int64  // start of the in-stream error event
-	Committed   int64  // end of the last complete event; at the end of an array, after its bracket
+	Completing int64
+	ErrorAt    int64 // start of the in-stream error event
+	// Committed is where the stream may be cut or ended: after the last complete event (and the comments and blank
+	// lines that followed it), the last element, or the array's closing bracket.
+	Committed   int64
 	CRLF        bool   // the last complete event's lines end in CR LF
 	Ended       bool   // the grammar's own end was seen
 	Terminal    string // [DONE], message_stop, response.completed, finishReason, …
