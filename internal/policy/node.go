@@ -15,7 +15,7 @@ import (
 
 // Bounds of one file. A configuration near any of them is a mistake or an attack.
 const (
-	maxFile   = 1 << 20
+	maxFile   = 512 << 10
 	maxTokens = 30000  // the parser is quadratic in the keys of one block: 10,000 keys take it a second
 	maxDepth  = 32     // of blocks and brackets
 	maxNodes  = 100000 // values with every alias written out
