@@ -47,9 +47,9 @@ type Encoder struct {
 
 // member is one name and its value. Positions are those of dst, once what is pending has been written.
 type member struct {
-	start, value, end int   // of the opening quote, of the value, past the value
-	wide              bool  // the name holds an escape or a character outside ASCII
-	rule              *Rule // of the value
+	start, value, end int  // of the opening quote, of the value, past the value
+	wide              bool // the name holds an escape or a character outside ASCII
+	text              bool // the value is a text, whose ends may be trimmed
 }
 
 const memberSize = int(unsafe.Sizeof(member{}))
@@ -124,6 +124,11 @@ func (e *Encoder) space(i int) int {
 	if i < len(e.src) && e.src[i] > ' ' {
 		return i
 	}
+	return e.spaces(i)
+}
+
+// spaces is the rare part of space, apart so that the rest is inlined.
+func (e *Encoder) spaces(i int) int {
 	j := i
 	for c := e.at(j); c == ' ' || c == '\n' || c == '\t' || c == '\r'; c = e.at(j) {
 		j++
@@ -224,19 +229,21 @@ func (e *Encoder) member(i, mark int, rule *Rule, depth int) int {
 	if i, m.wide = e.string(i); i < 0 {
 		return i
 	}
+	var sub *Rule
 	if rule != nil {
-		m.rule, drop = rule.member(e.name(name, i, m.start))
+		sub, drop = rule.member(e.name(name, i, m.start))
+		m.text = sub != nil && sub.Text
 	}
 	if i = e.space(i); e.at(i) != ':' {
 		return e.fail(i, ErrSyntax)
 	}
 	i = e.space(i + 1)
 	m.value = e.pos(i)
-	if i = e.value(i, m.rule, depth); i < 0 {
+	if i = e.value(i, sub, depth); i < 0 {
 		return i
 	}
 	m.end = e.pos(i)
-	if drop || m.rule.others() {
+	if drop || sub.others() {
 		if e.flush(i); drop || emptied(e.dst[m.value:]) {
 			e.dst = e.dst[:mark]
 			return i

@@ -17,30 +17,20 @@ type numeral struct {
 // number writes the number that begins at i as ECMAScript's Number::toString would (RFC 8785, 3.2.2.3), from its
 // decimal digits: no rounding, so that numbers differ whenever their values do.
 func (e *Encoder) number(i int) int {
-	var n numeral
 	start := i
 	if e.at(i) == '-' {
-		n.negative = true
 		i++
 	}
 	first := i
 	if i = digits(e.src, i); i == first || (e.src[first] == '0' && i > first+1) {
 		return e.fail(first, ErrSyntax)
 	}
-	n.int = e.src[first:i]
-	if e.at(i) == '.' {
-		dot := i + 1
-		if i = digits(e.src, dot); i == dot {
-			return e.fail(i, ErrSyntax)
-		}
-		n.frac = e.src[dot:i]
-	}
-	if e.at(i)|0x20 == 'e' {
-		if n.exp, i = e.exponent(i + 1); i < 0 {
-			return i
-		}
-	} else if len(n.frac) == 0 && len(n.int) <= 21 && n.int[0] != '0' {
+	if c := e.at(i); c != '.' && c|0x20 != 'e' && i-first <= 21 && e.src[first] != '0' {
 		return i // most numbers are canonical as they stand
+	}
+	n := numeral{negative: first > start, int: e.src[first:i]}
+	if i = e.fraction(i, &n); i < 0 {
+		return i
 	}
 	e.skip(start, i)
 	if mutant.On("numbers-as-float64") {
@@ -49,6 +39,21 @@ func (e *Encoder) number(i int) int {
 		return i
 	}
 	e.dst = n.append(e.dst)
+	return i
+}
+
+// fraction reads what follows the digits before the point.
+func (e *Encoder) fraction(i int, n *numeral) int {
+	if e.at(i) == '.' {
+		dot := i + 1
+		if i = digits(e.src, dot); i == dot {
+			return e.fail(i, ErrSyntax)
+		}
+		n.frac = e.src[dot:i]
+	}
+	if e.at(i)|0x20 == 'e' {
+		n.exp, i = e.exponent(i + 1)
+	}
 	return i
 }
 

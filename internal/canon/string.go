@@ -11,9 +11,11 @@ import (
 func (e *Encoder) string(i int) (next int, wide bool) {
 	for i++; i >= 0; {
 		i = plain(e.src, i)
-		switch c := e.at(i); {
-		case c == '"':
+		c := e.at(i)
+		if c == '"' {
 			return i + 1, wide
+		}
+		switch {
 		case c == '\\':
 			wide = true
 			if short[e.at(i+1)] {
@@ -69,11 +71,19 @@ func plain(s []byte, i int) int {
 // runes returns the index behind the valid characters outside ASCII that stand at i.
 func runes(s []byte, i int) int {
 	for i < len(s) && s[i] >= utf8.RuneSelf {
-		r, n := utf8.DecodeRune(s[i:])
-		if r == utf8.RuneError && n == 1 {
-			break
+		// Two and three bytes, where any continuation will do (Unicode, table 3-7), are nearly all there is.
+		switch c := s[i]; {
+		case 0xC2 <= c && c <= 0xDF && i+1 < len(s) && s[i+1]&0xC0 == 0x80:
+			i += 2
+		case 0xE1 <= c && c <= 0xEF && c != 0xED && i+2 < len(s) && s[i+1]&0xC0 == 0x80 && s[i+2]&0xC0 == 0x80:
+			i += 3
+		default:
+			r, n := utf8.DecodeRune(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				return i
+			}
+			i += n
 		}
-		i += n
 	}
 	return i
 }

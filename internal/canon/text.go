@@ -9,9 +9,9 @@ func (e *Encoder) trim(members []member, rule *Rule) (cut bool) {
 		return false
 	}
 	for k := range members {
-		if m := &members[k]; m.rule != nil && m.rule.Text {
+		if m := &members[k]; m.text {
 			before := m.end
-			first, last := texts(e.dst, m.value)
+			first, last := texts(e.dst, m.value, m.end)
 			// The end first: cutting the beginning moves everything behind it.
 			if last >= 0 {
 				e.cutEnd(m, last)
@@ -47,12 +47,12 @@ func (e *Encoder) speaks(members []member, rule *Rule) bool {
 	return false
 }
 
-// texts returns where the first and the last string of the text at i begin, -1 where that end of the text is
-// no string (an image, an empty list).
-func texts(s []byte, i int) (first, last int) {
+// texts returns where the first string of the text from i to end begins and where its last one ends, at their quotes;
+// -1 where that end of the text is no string (an image, an empty list).
+func texts(s []byte, i, end int) (first, last int) {
 	switch s[i] {
 	case '"':
-		return i, i
+		return i, end - 1
 	case '[':
 		if s[i+1] == ']' {
 			return -1, -1
@@ -62,10 +62,14 @@ func texts(s []byte, i int) (first, last int) {
 		for {
 			last = i
 			if i = skipValue(s, i); s[i] == ']' {
-				return first, part(s, last)
+				break
 			}
 			i++
 		}
+		if last = part(s, last); last >= 0 {
+			last = skipString(s, last) - 1
+		}
+		return first, last
 	default:
 		return -1, -1
 	}
@@ -136,11 +140,10 @@ func escaped(s []byte, i int) bool {
 	return n%2 == 1
 }
 
-// cutEnd cuts trailing white space off the string at i, a part of m.
-func (e *Encoder) cutEnd(m *member, i int) {
-	end := skipString(e.dst, i) - 1 // the closing quote
+// cutEnd cuts trailing white space off the string that ends at the quote at end, a part of m.
+func (e *Encoder) cutEnd(m *member, end int) {
 	j := end
-	for j > i+1 {
+	for {
 		switch c := e.dst[j-1]; {
 		case c == ' ':
 			j--
