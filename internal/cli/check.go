@@ -94,6 +94,9 @@ func showConfig(out io.Writer, c *policy.Config, file string, printed, separate 
 		return err
 	}
 	for i := range c.Workflows {
+		if c.PolicyOnly() && c.Workflows[i].Name == policy.DefaultWorkflow && len(c.Workflows) > 1 {
+			continue
+		}
 		if _, err := fmt.Fprintf(out, "  %s\n", c.Workflows[i].Ladder()); err != nil {
 			return err
 		}

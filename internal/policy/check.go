@@ -136,7 +136,7 @@ func withPort(base string) string {
 }
 
 func (k *checker) providerName(path, name string) {
-	if name == "" || k.c.Provider(name) != nil {
+	if name == "" || k.c.partial || k.c.Provider(name) != nil {
 		return
 	}
 	names := make([]string, 0, len(k.c.Providers))

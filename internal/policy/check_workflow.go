@@ -115,7 +115,7 @@ func (k *checker) mechanisms(path string, w *Workflow) {
 		k.warn(path+".breaker.failure_threshold", strconv.Itoa(b.FailureThreshold)+" is outside the useful range", "write 5 to 30: below, noise opens it; above, it opens too late")
 	}
 	switch {
-	case b.Scope == "shared" && k.c.SharedState == nil:
+	case b.Scope == "shared" && k.c.SharedState == nil && !k.c.partial:
 		k.fail(path+".breaker.scope", "shared needs shared_state", `add shared_state: {url: "redis://127.0.0.1:6379/0"}, or write local`)
 	case b.Scope == "local" && b.Replicas > manyReplicas:
 		k.warn(path+".breaker.replicas", fmt.Sprintf("%d replicas each learn of an outage for themselves", b.Replicas), "write scope: shared, with shared_state")
@@ -173,6 +173,7 @@ func (k *checker) cache(path string, w *Workflow) {
 			names = append(names, e.Name)
 		}
 		switch {
+		case k.c.partial:
 		case s.Embedder == "" && len(names) > 1:
 			k.fail(path+".semantic", "does not say which embedder", suggest("", names))
 		case s.Embedder == "":

@@ -39,9 +39,14 @@ type Config struct {
 	// Revision is the content hash of the effective configuration, secrets excepted (semantics 5).
 	Revision string `yaml:"-"`
 
-	source source
-	index  map[string]int
+	source  source
+	index   map[string]int
+	partial bool
 }
+
+// PolicyOnly reports whether the configuration came from a policy file alone: what that refers to in holdfast.yaml is
+// not there, and was not checked.
+func (c *Config) PolicyOnly() bool { return c.partial }
 
 // SharedState is a store for state that replicas share.
 type SharedState struct {

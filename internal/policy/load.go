@@ -79,6 +79,7 @@ func (l *loader) load(path string, data []byte) (*Config, []Fault) {
 	switch {
 	case root == nil || root.kind == null:
 	case isPolicy(root):
+		c.partial = true
 		l.policy(d, c, root)
 	default:
 		d.structure(root, reflect.ValueOf(c).Elem(), "")
