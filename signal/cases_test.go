@@ -34,6 +34,62 @@ func TestBR026HostileRetryAfter(t *testing.T) {
 	}
 }
 
+// Semantics 3: what is definite for a call that acts in the world.
+func TestDefinite(t *testing.T) {
+	none, all := &signal.Transport{Error: "ECONNREFUSED", RequestBytesSent: signal.SentNone}, &signal.Transport{Error: "EOF", RequestBytesSent: signal.SentAll}
+	for _, status := range []int{400, 401, 403, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501} {
+		if !signal.Definite(answer(status, "")) {
+			t.Errorf("%d is definite", status)
+		}
+	}
+	for _, status := range []int{200, 202, 302, 402, 408, 409, 423, 424, 425, 429, 499, 500, 502, 503, 504, 521, 529} {
+		if signal.Definite(answer(status, "")) {
+			t.Errorf("%d is not definite", status)
+		}
+	}
+	mid := answer(400, "")
+	mid.Phase = signal.MidStream
+	for name, c := range map[string]struct {
+		a    signal.Answer
+		want bool
+	}{
+		"429 with a wait":         {answer(429, "", "retry-after", "3"), true},
+		"503 with a date":         {answer(503, "", "retry-after", "Sun, 29 Nov 2026 20:01:30 GMT"), true},
+		"503 with nonsense":       {answer(503, "", "retry-after", "-3"), false},
+		"500 with a wait":         {answer(500, "", "retry-after", "3"), false},
+		"refused":                 {signal.Answer{Phase: signal.NoResponse, Transport: none}, true},
+		"all sent":                {signal.Answer{Phase: signal.NoResponse, Transport: all}, false},
+		"nothing known":           {signal.Answer{Phase: signal.NoResponse}, false},
+		"after something visible": {mid, false},
+	} {
+		if got := signal.Definite(c.a); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A body may be whole while its connection broke: then it is no success.
+func TestSuccessOnABrokenConnection(t *testing.T) {
+	a := answer(200, `{"object":"list","data":[]}`)
+	a.Transport = &signal.Transport{Error: "unexpected EOF", RequestBytesSent: signal.SentAll, ResponseBytes: 27}
+	if s := signal.Classify(a); s.Class != signal.Unknown || s.OutcomeKnown || s.HTTPStatus != 200 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// The route key never carries a query, which may hold a key.
+func TestRouteKey(t *testing.T) {
+	a := answer(500, "")
+	a.Endpoint = "POST /v1beta/models/x:generateContent?key=secret"
+	if s := signal.Classify(a); s.RouteKey != "openai POST /v1beta/models/x:generateContent" {
+		t.Errorf("route_key = %q", s.RouteKey)
+	}
+	a.Route = "openai/gpt-4o/chat/k1"
+	if s := signal.Classify(a); s.RouteKey != a.Route {
+		t.Errorf("route_key = %q, want the caller's", s.RouteKey)
+	}
+}
+
 // BR-030: an exhausted plan looked like a burst limit.
 func TestBR030QuotaIsNotARateLimit(t *testing.T) {
 	runs := map[string]signal.Answer{

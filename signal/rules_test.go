@@ -79,6 +79,7 @@ func TestOtherWordings(t *testing.T) {
 func TestSuccess(t *testing.T) {
 	for name, c := range map[string]struct{ ctype, body string }{
 		"chat":              {"application/json", `{"choices":[{"message":{"content":"error: overloaded"},"finish_reason":"stop"}],"error":null}`},
+		"empty error":       {"application/json", `{"choices":[{"message":{"content":"x"},"finish_reason":"stop"}],"error":{}}`},
 		"tool call":         {"application/json", `{"choices":[{"message":{"content":null,"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}`},
 		"length with text":  {"application/json", `{"choices":[{"message":{"content":"half"},"finish_reason":"length"}]}`},
 		"unknown finish":    {"application/json", `{"choices":[{"message":{"content":"x"},"finish_reason":"eos_token"}]}`},

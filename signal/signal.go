@@ -112,16 +112,21 @@ func (s Signal) RetryAfter() (wait time.Duration, stated bool) {
 // gateway asks only about answers that failed or whose stream says so.
 func Classify(a Answer) Signal {
 	var s Signal
-	if a.Phase == NoResponse || a.Status == 0 {
+	switch {
+	case a.Phase == NoResponse || a.Status == 0:
 		s = classifyTransport(a.Transport)
-	} else {
+	default:
 		s = classifyResponse(&a)
+		if s.Class == None && a.Transport != nil { // whole as far as it goes, but the connection broke
+			s = classifyTransport(a.Transport)
+		}
 	}
 	s.HTTPStatus = a.Status
 	s.RouteKey = routeKey(&a)
 	s.VisibilityState = "before_first_token"
 	if a.Phase == MidStream {
 		s.VisibilityState = "partial_output"
+		midStream(&s)
 	}
 	return s
 }
@@ -143,16 +148,18 @@ func classifyResponse(a *Answer) Signal {
 	s.OutcomeKnown = !v.has(processed)
 	forbidden := applyShouldRetry(h.get("x-should-retry"), v, &s)
 	s.SuggestedLane = lane(v, &s, forbidden)
-	if a.Phase == MidStream {
-		midStream(&s, v, f.toolStarted)
+	if a.Phase == MidStream && (v.ownersMatter() || f.toolStarted) {
+		s.Retryable, s.SuggestedLane = false, OwnerReview
 	}
 	return s
 }
 
 // midStream: after visible output nothing is repeated, and what was shown has been processed (semantics 22).
-func midStream(s *Signal, v verdict, toolStarted bool) {
-	s.Retryable, s.OutcomeKnown, s.SuggestedLane = false, false, Fail
-	if toolStarted || v.ownersMatter() {
-		s.SuggestedLane = OwnerReview
+func midStream(s *Signal) {
+	if s.Class == None {
+		return
+	}
+	if s.Retryable, s.OutcomeKnown = false, false; s.SuggestedLane != OwnerReview {
+		s.SuggestedLane = Fail
 	}
 }

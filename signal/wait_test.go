@@ -73,7 +73,7 @@ func TestWaitSources(t *testing.T) {
 		{"days", `{"error":{"message":"usage limit reached, resets in 16 days"}}`, "1382400000", nil},
 		{"words without a number", `{"error":{"message":"please wait before trying again in a few minutes"}}`, "none", nil},
 		{"a number without a unit", `{"error":{"message":"try again in 5"}}`, "none", nil},
-		{"a cut text", `{"error":{"message":"Please try again in 1`, "none", nil},
+		{"a cut text", `{"error":{"message":"Please try again in 1m`, "none", nil}, // of 1m30s
 		{"a huge text", `{"error":{"message":"try again in 99999999999999999999999h 99999999999999w"}}`, fmt.Sprint(math.MaxInt64), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -104,6 +104,27 @@ func TestResetForms(t *testing.T) {
 	a := answer(429, `{}`, "x-ratelimit-remaining-requests", "0", "x-ratelimit-reset-requests", "99999999999999999999")
 	if s := signal.Classify(a); s.RetryAfterMS == nil || *s.RetryAfterMS < 1e15 {
 		t.Errorf("a huge reset became %s ms", waitOf(t, s))
+	}
+}
+
+// Without a date of the answer's own, a date is relative to the local clock.
+func TestDateWithoutDate(t *testing.T) {
+	for _, own := range []string{"", "yesterday"} {
+		a := answer(429, `{}`, "date", own, "retry-after", "Sun, 29 Nov 2026 20:01:30 GMT")
+		if got := waitOf(t, signal.Classify(a)); got != "90000" {
+			t.Errorf("date %q: %s ms, want 90000", own, got)
+		}
+	}
+}
+
+// The lanes change just beyond 30 s and 24 h.
+func TestWaitLanes(t *testing.T) {
+	for value, want := range map[string]signal.Lane{
+		"30": signal.RetryInPlace, "30.0001": signal.BackgroundRetry, "86400": signal.BackgroundRetry, "86400.0001": signal.OwnerReview,
+	} {
+		if s := signal.Classify(answer(429, `{}`, "retry-after", value)); s.SuggestedLane != want {
+			t.Errorf("%s s: %s, want %s", value, s.SuggestedLane, want)
+		}
 	}
 }
 
