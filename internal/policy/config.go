@@ -42,6 +42,7 @@ type Config struct {
 	source  source
 	index   map[string]int
 	partial bool
+	read    []Fault // what reading found that refuses nothing by itself: kept for Override
 }
 
 // PolicyOnly reports whether the configuration came from a policy file alone: what that refers to in holdfast.yaml is

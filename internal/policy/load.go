@@ -87,6 +87,7 @@ func (l *loader) load(path string, data []byte) (*Config, []Fault) {
 	}
 	if root != nil {
 		c.finish(l.env)
+		c.read = slices.Clone(d.faults)
 		d.addNew(c.check())
 	}
 	faults = sortFaults(d.faults)

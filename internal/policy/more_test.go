@@ -28,6 +28,19 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+// TestOverrideKeepsWhatLoadFound: a flag must not make serve forget that a key is missing.
+func TestOverrideKeepsWhatLoadFound(t *testing.T) {
+	const text = `
+listen: ${ADDR}
+providers: {openai: {api_key: "${KEY}", base_url: "${BASE}"}}
+`
+	c, _ := Parse("x.yaml", []byte(text), noEnv)
+	faults := c.Override(Overrides{Listen: "127.0.0.1:0", Upstreams: []string{"openai=http://127.0.0.1:9/v1"}})
+	if got := lines(faults); len(faults) != 1 || faults[0].Path != "providers.openai.api_key" || !Unservable(faults) {
+		t.Errorf("%s", got)
+	}
+}
+
 func TestMissingIsForServe(t *testing.T) {
 	_, faults := Parse("x.yaml", []byte(`providers: {openai: {api_key: "${KEY}"}}`), noEnv)
 	if Refused(faults) || !Unservable(faults) {

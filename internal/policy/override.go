@@ -1,6 +1,9 @@
 package policy
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Overrides are the flags of serve that win over the file; empty ones leave it as it is.
 type Overrides struct {
@@ -11,9 +14,10 @@ type Overrides struct {
 // flagPos is the place of a fault in a flag.
 func flagPos(flag string) Pos { return Pos{File: "--" + flag, Line: 1, Col: 1} }
 
-// Override applies the flags to c and checks the whole again.
+// Override applies the flags to c and checks the whole again. The faults are those of the whole, what Load found
+// included, but for values that a flag replaced.
 func (c *Config) Override(o Overrides) []Fault {
-	var faults []Fault
+	faults := slices.Clone(c.read)
 	set := func(to *string, flag, is, value string) {
 		if value == "" {
 			return
@@ -25,6 +29,7 @@ func (c *Config) Override(o Overrides) []Fault {
 		*to = value
 		delete(c.source.raw, flag)
 		c.source.pos[flag] = flagPos(flag)
+		faults = slices.DeleteFunc(faults, func(f Fault) bool { return f.Path == flag || strings.HasPrefix(f.Path, flag+"[") })
 	}
 	set(&c.Env, "env", "name", o.Env)
 	set(&c.Listen, "listen", "addr", o.Listen)
@@ -35,13 +40,19 @@ func (c *Config) Override(o Overrides) []Fault {
 		delete(c.source.raw, "store[0]")
 	}
 	for _, u := range o.Upstreams {
-		faults = append(faults, c.upstream(u)...)
+		replaced, fault := c.upstream(u)
+		if fault != nil {
+			faults = append(faults, *fault)
+			continue
+		}
+		faults = slices.DeleteFunc(faults, func(f Fault) bool { return f.Path == replaced })
 	}
 	c.stamp()
 	return sortFaults(append(faults, c.check()...))
 }
 
-func (c *Config) upstream(flag string) []Fault {
+// upstream sets one base URL and returns the path that it replaced.
+func (c *Config) upstream(flag string) (string, *Fault) {
 	name, base, ok := strings.Cut(flag, "=")
 	at := Fault{Pos: flagPos("upstream"), Path: "upstream"}
 	p := c.Provider(name)
@@ -53,9 +64,10 @@ func (c *Config) upstream(flag string) []Fault {
 	default:
 		if at.What, at.Remedy = checkURL(base); at.What == "" {
 			p.BaseURL = base
-			delete(c.source.raw, "providers."+p.Name+".base_url")
-			return nil
+			path := join("providers", p.Name) + ".base_url"
+			delete(c.source.raw, path)
+			return path, nil
 		}
 	}
-	return []Fault{at}
+	return "", &at
 }
