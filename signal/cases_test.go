@@ -59,6 +59,7 @@ func TestDefinite(t *testing.T) {
 		"500 with a wait":         {answer(500, "", "retry-after", "3"), false},
 		"refused":                 {signal.Answer{Phase: signal.NoResponse, Transport: none}, true},
 		"all sent":                {signal.Answer{Phase: signal.NoResponse, Transport: all}, false},
+		"a part sent":             {signal.Answer{Phase: signal.NoResponse, Transport: &signal.Transport{Error: "EPIPE", RequestBytesSent: signal.SentPartial}}, false},
 		"nothing known":           {signal.Answer{Phase: signal.NoResponse}, false},
 		"after something visible": {mid, false},
 	} {

@@ -139,8 +139,8 @@ var codes = map[string]codeRule{
 	"deadlineexceeded": stands(504),
 	"gatewaytimeout":   stands(504),
 	"requesttimeout":   stands(504),
-	"modelstream":      cause(ServerError, "", 424, processed),
-	"model":            cause(ServerError, "", 424, processed),
+	"modelstream":      cause(ServerError, "", 424, processed).at(424, 5),
+	"model":            cause(ServerError, "", 424, processed).at(424, 5),
 
 	"empty2xx":      cause(ServerError, "", 0, processed),
 	"html200":       cause(ServerError, "", 0, never, review), // a captive portal, or a base URL that is a website

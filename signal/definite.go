@@ -15,7 +15,7 @@ func Definite(a Answer) bool {
 	case a.Phase == MidStream:
 		return false
 	case a.Phase == NoResponse || a.Status == 0:
-		return a.Transport != nil && classifyTransport(a.Transport).OutcomeKnown
+		return a.Transport != nil && a.Transport.notSent()
 	case a.Status == 429 || a.Status == 503:
 		h := readHeaders(a.Header)
 		_, stated := headerWait(h, clock{now: a.ReceivedAt, date: h.get("date")})

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -93,16 +93,21 @@ func TestJSONRoundTrip(t *testing.T) {
 
 // Anyone may import this package: it rests on the standard library alone.
 func TestImports(t *testing.T) {
-	pkgs, err := parser.ParseDir(token.NewFileSet(), ".", func(f fs.FileInfo) bool { return !strings.HasSuffix(f.Name(), "_test.go") }, parser.ImportsOnly)
-	if err != nil {
-		t.Fatal(err)
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files: %v", len(files), err)
 	}
-	for _, p := range pkgs {
-		for name, f := range p.Files {
-			for _, im := range f.Imports {
-				if path, _ := strconv.Unquote(im.Path.Value); strings.Contains(path, ".") {
-					t.Errorf("%s imports %s", name, path)
-				}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, im := range f.Imports {
+			if path, _ := strconv.Unquote(im.Path.Value); strings.Contains(path, ".") {
+				t.Errorf("%s imports %s", name, path)
 			}
 		}
 	}

@@ -2,6 +2,7 @@
 package signal
 
 import (
+	"encoding/json"
 	"math"
 	"time"
 )
@@ -46,7 +47,7 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	if l == "" {
 		return []byte("null"), nil
 	}
-	return appendQuoted(nil, string(l)), nil
+	return json.Marshal(string(l))
 }
 
 // Lane is where the failed request should go. Policy may decide otherwise.

@@ -1,7 +1,6 @@
 package signal
 
 import (
-	"encoding/json"
 	"strings"
 	"unicode/utf8"
 )
@@ -69,14 +68,6 @@ func containsAny(s string, words []string) bool {
 		}
 	}
 	return false
-}
-
-func appendQuoted(b []byte, s string) []byte {
-	q, err := json.Marshal(s)
-	if err != nil {
-		return append(b, `""`...)
-	}
-	return append(b, q...)
 }
 
 // routeKey is provider, method and path without its query, which may carry a key (semantics 16).

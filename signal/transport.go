@@ -61,7 +61,7 @@ func classifyTransport(t *Transport) Signal {
 		Class:             v.class,
 		ProviderErrorType: bounded(t.Error),
 		Retryable:         v.retryable(),
-		OutcomeKnown:      v.has(refused) || t.RequestBytesSent == SentNone && t.ResponseBytes <= 0,
+		OutcomeKnown:      t.notSent(),
 		Message:           bounded(t.Error),
 	}
 	if t.RequestBytesSent == SentPartial && v.class == Connection {
@@ -71,9 +71,16 @@ func classifyTransport(t *Transport) Signal {
 	return s
 }
 
+func (t *Transport) nothingSent() bool {
+	return t.RequestBytesSent == SentNone && t.ResponseBytes <= 0
+}
+
+// notSent: no request was sent, or the server says that it did not take it.
+func (t *Transport) notSent() bool { return t.nothingSent() || judgeTransport(t).has(refused) }
+
 func judgeTransport(t *Transport) verdict {
 	e := strings.ToLower(t.Error)
-	unsent := t.RequestBytesSent == SentNone && t.ResponseBytes <= 0
+	unsent := t.nothingSent()
 	for _, r := range transportRules {
 		if strings.Contains(e, r.words) {
 			if v := r.verdict; v.class != Unknown || !unsent {
