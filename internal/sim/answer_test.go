@@ -78,3 +78,24 @@ func TestAppendString(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestStoreIsBounded by number and by bytes; a replay's answer does not count twice.
+func TestStoreIsBounded(t *testing.T) {
+	s := newStore()
+	big := &answer{q: &request{body: make([]byte, maxStoredBytes/4)}}
+	for _, id := range []string{"a", "b", "b", "c", "d", "e"} {
+		s.put(id, big)
+	}
+	held := ""
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		if s.with(id, func(*kept) {}) {
+			held += id
+		}
+	}
+	if held != "bcde" || s.bytes > maxStoredBytes {
+		t.Errorf("%s are held, %d bytes", held, s.bytes)
+	}
+	if !s.delete("e") || s.delete("e") {
+		t.Error("delete")
+	}
+}

@@ -29,13 +29,13 @@ type Effect struct {
 	Call      int64     `json:"call"`
 	BodyHash  string    `json:"body_sha256"`
 	Visible   time.Time `json:"visible,omitzero"` // look-ups find it from then on
-	// Body is kept for look-ups by a tool's own fields; documents beyond 16 KB are not.
+	// Body is kept for look-ups by a tool's own fields; longer ones are not.
 	Body json.RawMessage `json:"body,omitempty"`
 }
 
 const (
-	maxEffects    = 1_000_000
-	maxEffectBody = 16 << 10
+	maxEffects    = 200_000
+	maxEffectBody = 4 << 10
 )
 
 // effectLog is the far side's memory.

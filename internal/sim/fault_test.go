@@ -3,12 +3,15 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,6 +110,18 @@ func TestCutAtByte(t *testing.T) {
 			if got := s.Calls("")[0].BytesOut; got != int64(n) {
 				t.Errorf("logged %d bytes, want %d", got, n)
 			}
+		}
+	}
+}
+
+// TestCutPlain: a cut after events falls in the middle of an answer that has none.
+func TestCutPlain(t *testing.T) {
+	s := start(t, Config{})
+	for fault, want := range map[string]error{"cut:3": io.ErrUnexpectedEOF, "reset:0": syscall.ECONNRESET, "clean:1": nil} {
+		script(t, s, Rule{Steps: []Step{Named(fault)}})
+		_, body, err := try(s, "POST", chatPath, chatBody("hello", false))
+		if !errors.Is(err, want) || len(body) < 100 || json.Valid(body) {
+			t.Errorf("%s: %d bytes and %v, want %v", fault, len(body), err, want)
 		}
 	}
 }

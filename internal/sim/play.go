@@ -42,6 +42,7 @@ func (x *exchange) play(rep *reply) {
 	if rep.status == http.StatusNoContent || rep.status == http.StatusNotModified {
 		rep.pieces, rep.chunked = nil, true // neither may have a body or its length
 	}
+	x.halve(rep)
 	if !x.pauseAt(AtHead) {
 		return
 	}
@@ -65,6 +66,15 @@ func (x *exchange) play(rep *reply) {
 		return
 	}
 	x.sendEnd(rep)
+}
+
+// halve lets a cut after events, which a plain answer does not have, fall in the middle of its body.
+func (x *exchange) halve(rep *reply) {
+	if c := x.st.Cut; c != nil && c.At == AtEvent && !rep.events && len(rep.pieces) == 1 {
+		half := *c
+		half.At, half.N = AtByte, len(rep.pieces[0])/2
+		x.st.Cut = &half
+	}
 }
 
 // before waits before a piece and cuts in front of it; false ends the call.
@@ -299,7 +309,12 @@ func (x *exchange) cutAtArrival() {
 	c := x.st.Cut
 	if c.N > 0 {
 		n := readSome(x.r.Body, c.N)
-		x.s.record.update(func() { x.call.BodySize = n; x.s.record.total.BytesIn += n })
+		x.s.record.update(func() {
+			x.call.BodySize = n
+			for _, counts := range x.s.record.of(x.call) {
+				counts.BytesIn += n
+			}
+		})
 	}
 	if c.How == Reset {
 		x.cut(c, nil)

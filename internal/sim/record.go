@@ -42,6 +42,8 @@ type Call struct {
 	Start      time.Time `json:"start"`
 	Ended      time.Time `json:"ended,omitzero"`
 	DurationMS int64     `json:"duration_ms"`
+
+	epoch int // of the recorder when the call began
 }
 
 // Counts are the counters of one operation, or of all.
@@ -67,7 +69,7 @@ type Stats struct {
 const (
 	maxOps     = 100_000
 	maxOpKeys  = 1_000
-	maxLogBody = 64 << 10
+	maxLogBody = 16 << 10
 )
 
 // recorder keeps the call log and the counters.
@@ -75,6 +77,7 @@ type recorder struct {
 	mu      sync.Mutex
 	max     int
 	next    int64
+	epoch   int // resets so far; calls from before one no longer count
 	calls   []*Call
 	total   Counts
 	ops     map[string]*Counts
@@ -88,7 +91,7 @@ func newRecorder(maxCalls int) *recorder {
 func (rec *recorder) reset() {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
-	// Calls in flight go on and must not drive a fresh counter below zero.
+	rec.epoch++
 	rec.calls, rec.ops, rec.total = nil, map[string]*Counts{}, Counts{}
 	rec.notify()
 }
@@ -107,7 +110,7 @@ func (rec *recorder) begin(q *request, r *http.Request, now time.Time) *Call {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	rec.next++
-	c.N = rec.next
+	c.N, c.epoch = rec.next, rec.epoch
 	if len(rec.calls) >= rec.max {
 		rec.calls = slices.Delete(rec.calls, 0, len(rec.calls)-rec.max+1)
 	}
@@ -128,13 +131,14 @@ func (rec *recorder) parsed(c *Call, q *request) {
 		c.BodyHash = hex.EncodeToString(hash[:])
 		c.Body = string(q.body[:min(len(q.body), maxLogBody)])
 		c.Phase = AtRequest
-		rec.total.BytesIn += c.BodySize
 		if c.Op == "" && q.op != "" {
 			c.Op = q.op
-			rec.op(c.Op).enter(c.Key)
+			if c.epoch == rec.epoch {
+				rec.op(c.Op).enter(c.Key)
+			}
 		}
-		if c.Op != "" {
-			rec.op(c.Op).BytesIn += c.BodySize
+		for _, n := range rec.of(c) {
+			n.BytesIn += c.BodySize
 		}
 	})
 }
@@ -151,11 +155,7 @@ func (rec *recorder) update(f func()) {
 func (rec *recorder) delivered(c *Call, execution int64, effect, suppressed bool) {
 	rec.update(func() {
 		c.Executions = append(c.Executions, execution)
-		each := []*Counts{&rec.total}
-		if c.Op != "" {
-			each = append(each, rec.op(c.Op))
-		}
-		for _, n := range each {
+		for _, n := range rec.of(c) {
 			if effect {
 				n.Effects++
 			}
@@ -175,11 +175,21 @@ func (rec *recorder) delivered(c *Call, execution int64, effect, suppressed bool
 func (rec *recorder) end(c *Call, end string, now time.Time) {
 	rec.update(func() {
 		c.End, c.Ended, c.DurationMS = end, now, now.Sub(c.Start).Milliseconds()
-		rec.total.leave(c)
-		if c.Op != "" {
-			rec.op(c.Op).leave(c)
+		for _, n := range rec.of(c) {
+			n.leave(c)
 		}
 	})
+}
+
+// of is what a call counts for: all calls and its operation.
+func (rec *recorder) of(c *Call) []*Counts {
+	switch {
+	case c.epoch != rec.epoch:
+		return nil
+	case c.Op == "":
+		return []*Counts{&rec.total}
+	}
+	return []*Counts{&rec.total, rec.op(c.Op)}
 }
 
 // op is called with the lock held. Operations beyond the bound share one row.
@@ -207,7 +217,7 @@ func (n *Counts) enter(key string) {
 }
 
 func (n *Counts) leave(c *Call) {
-	n.InFlight = max(0, n.InFlight-1)
+	n.InFlight--
 	n.BytesOut += c.BytesOut
 	switch {
 	case c.End == endPeer:

@@ -263,3 +263,24 @@ func TestReset(t *testing.T) {
 		t.Errorf("numbers began anew: %s", b)
 	}
 }
+
+// TestResetWithCallsInFlight: what began before a reset does not count after it.
+func TestResetWithCallsInFlight(t *testing.T) {
+	s := start(t, Config{})
+	script(t, s, Rule{Steps: []Step{{Hold: "g", HoldAt: AtRequest}}})
+	done := make(chan error)
+	go func() {
+		_, _, err := try(s, "POST", "/charges?op=old", `{}`)
+		done <- err
+	}()
+	if err := s.WaitHeld(t.Context(), "g", 1); err != nil {
+		t.Fatal(err)
+	}
+	s.Reset() // also lets it go
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if n := s.Counts(""); n.Calls != 0 || n.Effects != 0 || n.InFlight != 0 {
+		t.Errorf("counts %+v", n)
+	}
+}

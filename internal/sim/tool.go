@@ -37,8 +37,8 @@ func (s *Server) toolReply(q *request, n int64) *reply {
 
 // toolBody is the answer to a write: the number of the execution and what was received.
 func toolBody(q *request, n int64) []byte {
-	received := any(string(q.body[:min(len(q.body), maxEffectBody)]))
-	if len(q.body) <= maxEffectBody && gjson.ValidBytes(q.body) {
+	received := any(string(q.body[:min(len(q.body), maxLogBody)]))
+	if len(q.body) <= maxLogBody && gjson.ValidBytes(q.body) {
 		received = raw(q.body)
 	}
 	return doc{"id", ident("eff_", 16, n), "object", "effect", "status", "done", "execution", n,
