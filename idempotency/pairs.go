@@ -115,23 +115,37 @@ func (s *side) request(dir string) (*Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{Env: "default", Tenant: "main", Workflow: "default", Header: map[string][]string{}, Body: body}
+	r := &Request{Env: "default", Workflow: "default", Header: map[string][]string{}, Body: body}
 	method, target, ok := strings.Cut(s.Endpoint, " ")
 	if !ok { // an MCP method: tools/call
 		method, target = "", s.Endpoint
 	}
 	r.Method = method
 	r.Path, r.Query, _ = strings.Cut(target, "?")
-	for name, v := range s.Headers {
+	for name, list := range s.Headers {
 		name = textproto.CanonicalMIMEHeaderKey(name)
-		r.Header[name] = append(r.Header[name], v...)
-	}
-	for _, name := range [...]string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
-		if v := r.Header[name]; len(v) > 0 {
-			sum := sha256.Sum256([]byte("holdfast pairs\n" + name + "\n" + v[0]))
-			r.Tenant = "c-" + hex.EncodeToString(sum[:8])
-			break
+		for _, v := range list {
+			r.Header[name] = append(r.Header[name], strings.Trim(v, " \t")) // as HTTP does (RFC 9110, 5.5)
 		}
 	}
+	r.Owner = first(r.Header["Holdfast-Owner"])
+	if w := first(r.Header["Holdfast-Workflow"]); w != "" {
+		r.Workflow = w
+	}
+	r.Tenant = tenant(r.Header)
 	return r, nil
+}
+
+// tenant is a name for the credential that a request carries, wherever it carries it.
+func tenant(header map[string][]string) string {
+	for _, name := range [...]string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
+		if v := first(header[name]); v != "" {
+			if hasPrefixFold(v, "bearer ") {
+				v = strings.TrimSpace(v[len("bearer "):])
+			}
+			sum := sha256.Sum256([]byte("holdfast pairs\n" + v))
+			return "c-" + hex.EncodeToString(sum[:8])
+		}
+	}
+	return "main"
 }

@@ -25,7 +25,8 @@ func (e *Encoder) number(i int) int {
 	if i = digits(e.src, i); i == first || (e.src[first] == '0' && i > first+1) {
 		return e.fail(first, ErrSyntax)
 	}
-	if c := e.at(i); c != '.' && c|0x20 != 'e' && i-first <= 21 && e.src[first] != '0' {
+	double := mutant.On("numbers-as-float64")
+	if c := e.at(i); c != '.' && c|0x20 != 'e' && i-first <= 21 && e.src[first] != '0' && !double {
 		return i // most numbers are canonical as they stand
 	}
 	n := numeral{negative: first > start, int: e.src[first:i]}
@@ -33,7 +34,7 @@ func (e *Encoder) number(i int) int {
 		return i
 	}
 	e.skip(start, i)
-	if mutant.On("numbers-as-float64") {
+	if double {
 		f, _ := strconv.ParseFloat(string(e.src[start:i]), 64)
 		e.dst = strconv.AppendFloat(e.dst, f, 'g', -1, 64)
 		return i
