@@ -330,3 +330,26 @@ func TestHandler(t *testing.T) {
 		t.Errorf("counts %+v", n)
 	}
 }
+
+// TestHTTP2 without TLS: proper answers, and a cut is RST_STREAM, which leaves the other streams alone.
+func TestHTTP2(t *testing.T) {
+	s := start(t, Config{})
+	script(t, s, Rule{Steps: []Step{Named("reset:2"), Named("reply_lost"), Named("ok")}})
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	defer tr.CloseIdleConnections()
+	for call, want := range []bool{false, false, true} {
+		resp, err := (&http.Client{Transport: tr}).Post(s.URL()+chatPath, "application/json", strings.NewReader(chatBody("hello", true)))
+		var body []byte
+		if err == nil {
+			body, err = io.ReadAll(resp.Body)
+			resp.Body.Close()
+		}
+		if (err == nil) != want || want && (resp.ProtoMajor != 2 || !bytes.HasSuffix(body, []byte("[DONE]\n\n"))) {
+			t.Errorf("call %d: %v\n%s", call, err, body)
+		}
+		if !want && !strings.Contains(err.Error(), "INTERNAL_ERROR") {
+			t.Errorf("call %d ended in %v", call, err)
+		}
+	}
+}

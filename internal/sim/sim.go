@@ -117,7 +117,10 @@ func (s *Server) Start() error {
 		}()
 		return nil
 	}
-	s.srv = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 1 << 20, ErrorLog: quiet()}
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s.srv = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, MaxHeaderBytes: 1 << 20, ErrorLog: quiet(), Protocols: protocols}
 	go func() {
 		defer close(s.served)
 		_ = s.srv.Serve(ln) // ends with ErrServerClosed in Close
