@@ -10,6 +10,7 @@ import (
 // Class says what kind of failure an answer is. The values are the corpus's.
 type Class string
 
+// The classes; those without a word beside them are what their names say.
 const (
 	None           Class = "none"             // the answer is no failure
 	RateLimited    Class = "rate_limited"     // clears by itself in seconds to hours
@@ -31,6 +32,7 @@ const (
 // Limit names the limit that was hit; empty (JSON null) when none is known.
 type Limit string
 
+// The limits, per minute where nothing else is said.
 const (
 	Requests       Limit = "requests"
 	Tokens         Limit = "tokens"
