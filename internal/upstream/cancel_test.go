@@ -32,7 +32,6 @@ func TestTimeoutAtEachPhase(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				client, f := piped(t, Config{}, c.talk)
-				f.done = make(chan struct{})
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()
 				begin := time.Now()

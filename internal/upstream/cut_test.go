@@ -149,11 +149,10 @@ func TestMalformedAnswers(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			// The connection stays open: each of these must fail by itself, not at the end.
+			// Each must fail by itself: at the end of the connection it would be io.ErrUnexpectedEOF.
 			f := listen(t, func(p *peer) {
 				p.request()
 				p.say(c.answer)
-				p.request()
 			})
 			_, _, err := call(t.Context(), newClient(t, Config{}), post(f, "{}"))
 			var fault *Error

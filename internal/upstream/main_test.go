@@ -77,7 +77,7 @@ func listen(t testing.TB, talk func(p *peer)) *far {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &far{url: &url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/v1/call"}}
+	f := &far{url: &url.URL{Scheme: "http", Host: listener.Addr().String(), Path: "/v1/call"}, done: make(chan struct{})}
 	var running sync.WaitGroup
 	var mu sync.Mutex
 	open := map[net.Conn]bool{}

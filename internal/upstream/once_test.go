@@ -177,16 +177,14 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 	for name, end := range ends {
 		t.Run(name, func(t *testing.T) {
-			done := make(chan struct{})
 			f := listen(t, func(p *peer) {
 				p.head()
 				p.say(refusal)
 				end(p)
 			})
-			f.done = done
 			client := newClient(t, Config{})
 			resp, body, err := call(t.Context(), client, &Request{Method: "POST", Target: f.url, Body: make([]byte, 32<<20)})
-			close(done)
+			close(f.done)
 			if err != nil || resp.Status != 413 || body != "too large" {
 				t.Fatalf("got %q, %v", body, err)
 			}

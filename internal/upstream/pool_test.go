@@ -134,8 +134,11 @@ func deadIdle(t *testing.T, c *client, f *far) {
 	if len(list) != 1 {
 		t.Fatalf("%d idle connections", len(list))
 	}
-	for list[0].alive() {
-		runtime.Gosched()
+	for open := true; open; runtime.Gosched() {
+		_ = list[0].raw.Read(func(fd uintptr) bool {
+			open = quiet(fd)
+			return true
+		})
 	}
 }
 
@@ -173,7 +176,7 @@ func TestDeadIdleConnectionIsNotUsed(t *testing.T) {
 
 // piped gives a client whose connections are pipes in memory, each served by talk.
 func piped(t *testing.T, config Config, talk func(p *peer)) (*client, *far) {
-	f := &far{url: &url.URL{Scheme: "http", Host: "far.test", Path: "/v1/call"}}
+	f := &far{url: &url.URL{Scheme: "http", Host: "far.test", Path: "/v1/call"}, done: make(chan struct{})}
 	config.DialContext = func(context.Context, string, string) (net.Conn, error) {
 		near, other := net.Pipe()
 		f.conns.Add(1)

@@ -226,3 +226,22 @@ func TestTransportTimeout(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestMeterCountsFirst: at the moment the far side can have the bytes, they count.
+func TestMeterCountsFirst(t *testing.T) {
+	near, other := net.Pipe()
+	m := &meter{Conn: near}
+	wrote := make(chan struct{})
+	go func() {
+		defer close(wrote)
+		_, _ = m.Write([]byte("ab"))
+	}()
+	if _, err := io.ReadFull(other, make([]byte, 1)); err != nil || m.written.Load() == 0 {
+		t.Errorf("%d counted, %v", m.written.Load(), err)
+	}
+	_ = other.Close()
+	<-wrote
+	if m.written.Load() != 1 {
+		t.Errorf("%d counted after half the write failed", m.written.Load())
+	}
+}
