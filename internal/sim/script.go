@@ -58,7 +58,7 @@ func ParseScript(b []byte) (Script, error) {
 func (s *Script) check(c *corpus) error {
 	for i := range s.Rules {
 		if err := s.Rules[i].check(c); err != nil {
-			return fmt.Errorf("rule %d (%s): %w", i, s.Rules[i].Name, err)
+			return fmt.Errorf("%s: %w", s.Rules[i].label(i), err)
 		}
 	}
 	if err := s.Default.check(c); err != nil {
