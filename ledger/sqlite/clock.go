@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 const (
@@ -60,6 +62,9 @@ func (c *clock) now() time.Time {
 
 // read advances the clock; c.mu is held.
 func (c *clock) read() time.Time {
+	if mutant.On("step-clock") {
+		return c.wall().Round(0).UTC()
+	}
 	elapsed := c.mono() - c.mark
 	t := c.base.Add(elapsed + c.slew(elapsed))
 	if elapsed >= clockCheck {

@@ -253,6 +253,9 @@ func TestTornLog(t *testing.T) {
 			d.Corrupt(diskPath+"-wal", func([]byte) []byte { return torn })
 
 			l = mustOpen(t, cfg)
+			if l.TornBytes() == 0 {
+				t.Error("the torn bytes are not counted")
+			}
 			if _, err := l.Get(t.Context(), a.Insert.ID); err != nil {
 				t.Errorf("A, before the tear: %v", err)
 			}
@@ -278,6 +281,9 @@ func TestTornLog(t *testing.T) {
 			}
 			if <-l.Enqueue(again); !errors.Is(again.Err, ledger.ErrClaimed) {
 				t.Errorf("C's key again: %v, want ErrClaimed", again.Err)
+			}
+			if n := l.TornBytes(); n != 0 {
+				t.Errorf("%d torn bytes are counted where nothing was torn", n)
 			}
 			_ = l.Close()
 			lawful(t, cfg)

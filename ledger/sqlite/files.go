@@ -26,6 +26,7 @@ type files struct {
 	readOnly bool
 	hook     func(point string)
 
+	torn   int64 // bytes of an unfinished write that were found at start
 	broken atomic.Pointer[failure]
 	walEnd atomic.Int64 // length of the log as last written
 }

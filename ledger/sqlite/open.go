@@ -42,12 +42,25 @@ func (f *files) prepare(ctx context.Context, cfg Config) error {
 	if err := stamp(c, cfg.Env); err != nil {
 		return unavailable(err)
 	}
+	return unavailable(f.recover(c, cfg))
+}
+
+// recover makes what a crash left in the log durable, and says what it had to drop.
+func (f *files) recover(c *sqlite3.Conn, cfg Config) error {
+	valid, _, err := c.WALCheckpoint("", sqlite3.CHECKPOINT_PASSIVE)
+	if err != nil {
+		return err
+	}
+	if f.torn = f.tornBytes(valid); f.torn > 0 {
+		cfg.Logger.Warn("the log ended in an unfinished write; it was never acknowledged and is dropped",
+			"path", f.path, "bytes", f.torn)
+	}
 	busy, err := settleLog(c)
 	if busy {
-		// Somebody reads beside us. What the log holds was synced by the log's next writer at the latest.
+		// Somebody reads beside us. What the log holds is synced by the log's next writer at the latest.
 		cfg.Logger.Info("the log could not be folded into the store at start: a reader holds it", "path", f.path)
 	}
-	return unavailable(err)
+	return err
 }
 
 // accept checks schema and env, migrating an older schema.

@@ -180,6 +180,10 @@ func (l *Ledger) Healthy() error {
 	return nil
 }
 
+// TornBytes is how much of an unfinished write the log held when the store was opened: it was dropped, and never
+// acknowledged to anybody.
+func (l *Ledger) TornBytes() int64 { return l.files.torn }
+
 // Now is ledger time (semantics 11), in whole microseconds, UTC.
 func (l *Ledger) Now() time.Time { return l.clock.now() }
 

@@ -1,0 +1,72 @@
+package sqlite
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// TestEventsAreJSON: the quick encoder writes what encoding/json reads, field for field.
+func TestEventsAreJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		event := rapid.Custom(func(t *rapid.T) ledger.Event {
+			return ledger.Event{
+				At:   time.UnixMicro(rapid.Int64Range(0, 4e15).Draw(t, "at")).UTC(),
+				Kind: rapid.String().Draw(t, "kind"), From: ledger.State(rapid.IntRange(0, 5).Draw(t, "from")),
+				To: ledger.State(rapid.IntRange(0, 5).Draw(t, "to")), Actor: rapid.String().Draw(t, "actor"),
+				Reason: rapid.String().Draw(t, "reason"), Rule: rapid.String().Draw(t, "rule"),
+				Attempt: rapid.Int().Draw(t, "attempt"), Route: rapid.String().Draw(t, "route"),
+				Tier: rapid.String().Draw(t, "tier"), End: ledger.AttemptEnd(rapid.IntRange(0, 4).Draw(t, "end")),
+				Status: rapid.Int().Draw(t, "status"), Billed: rapid.Bool().Draw(t, "billed"),
+				Error:    rapid.String().Draw(t, "error"),
+				Evidence: rapid.SampledFrom([]json.RawMessage{nil, []byte(`{"a":[1,null]}`), []byte(`"x"`)}).Draw(t, "evidence"),
+			}
+		})
+		events := rapid.SliceOfN(event, 1, 4).Draw(t, "events")
+		text, err := appendEvents(nil, events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		oracle, err := json.Marshal(events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want any
+		if json.Unmarshal(text, &got) != nil || json.Unmarshal(oracle, &want) != nil || !cmp.Equal(got, want) {
+			t.Fatalf("wrote %s, encoding/json writes %s", text, oracle)
+		}
+		back, err := decodeEvents(nil, text)
+		if err != nil || !cmp.Equal(events, back) {
+			t.Fatalf("read back %v, %v", cmp.Diff(events, back), err)
+		}
+	})
+}
+
+func TestBodiesArePacked(t *testing.T) {
+	for name, c := range map[string]struct {
+		data   []byte
+		packed bool
+	}{
+		"empty": {nil, false}, "small": {bytes.Repeat([]byte("a"), packOver), false},
+		"large": {bytes.Repeat([]byte("a"), packOver+1), true}, "noise": {randomBytes(50_000), false},
+	} {
+		p := pack(&ledger.Body{Kind: ledger.BodyAnswer, Data: c.data})
+		if p.packed != c.packed {
+			t.Errorf("%s: packed = %t", name, p.packed)
+		}
+		if b, err := unpack(p); err != nil || !bytes.Equal(b.Data, c.data) {
+			t.Errorf("%s: came back as %d bytes, %v", name, len(b.Data), err)
+		}
+	}
+	p := pack(&ledger.Body{Kind: ledger.BodyAnswer, Data: bytes.Repeat([]byte("a"), 10_000)})
+	p.data = p.data[:len(p.data)/2]
+	if _, err := unpack(p); err == nil {
+		t.Error("half a body was unpacked")
+	}
+}
