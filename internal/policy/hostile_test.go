@@ -5,12 +5,15 @@ import (
 	"testing"
 )
 
-// hostile are files at the size limit, each of a shape that makes a naive parser slow, deep or large.
+// hostileSize is enough for every bound below that of the file itself.
+const hostileSize = 128 << 10
+
+// hostile are files of shapes that make a naive parser slow, deep or large.
 func hostile() map[string]string {
-	fill := func(unit string) string { return strings.Repeat(unit, maxFile/len(unit)) }
+	fill := func(unit string) string { return strings.Repeat(unit, hostileSize/len(unit)) }
 	stairs := func() string {
 		var b strings.Builder
-		for i := 0; b.Len()+i+3 < maxFile; i++ {
+		for i := 0; b.Len()+i+3 < hostileSize; i++ {
 			b.WriteString(strings.Repeat(" ", i) + "a:\n")
 		}
 		return b.String()
@@ -18,11 +21,11 @@ func hostile() map[string]string {
 	return map[string]string{
 		"brackets":      fill("["),
 		"braces":        fill("{a: "),
-		"closed":        strings.Repeat("[", maxFile/2) + strings.Repeat("]", maxFile/2),
+		"closed":        strings.Repeat("[", hostileSize/2) + strings.Repeat("]", hostileSize/2),
 		"hyphens":       fill("- "),
 		"questions":     fill("? "),
 		"anchors":       fill("&a "),
-		"aliases":       "a: &a 1\nb: [" + strings.Repeat("*a, ", maxFile/4-10) + "]",
+		"aliases":       "a: &a 1\nb: [" + strings.Repeat("*a, ", hostileSize/4-10) + "]",
 		"tags":          fill("!a "),
 		"colons":        fill("a: "),
 		"stairs":        stairs(),
@@ -31,20 +34,20 @@ func hostile() map[string]string {
 		"words":         fill("x "),
 		"quotes":        fill("\""),
 		"single quotes": fill("'a' "),
-		"escapes":       "\"" + fill("\\x41")[:maxFile-4] + "\"",
+		"escapes":       "\"" + fill("\\x41")[:hostileSize-4] + "\"",
 		"comments":      fill("#\n"),
 		"newlines":      fill("\n"),
 		"documents":     fill("---\n"),
-		"literal":       "a: |\n" + fill(" x\n")[:maxFile-6],
-		"folded":        "a: >\n" + fill(" x\n\n")[:maxFile-6],
-		"plain lines":   "a: x\n" + fill("  x\n")[:maxFile-8],
+		"literal":       "a: |\n" + fill(" x\n")[:hostileSize-6],
+		"folded":        "a: >\n" + fill(" x\n\n")[:hostileSize-6],
+		"plain lines":   "a: x\n" + fill("  x\n")[:hostileSize-8],
 		"keys":          fill("a: 1\n"),
-		"commas":        "[" + fill("a,")[:maxFile-4] + "]",
-		"merges":        "x: &x {a: 1}\ny:\n" + fill("  <<: *x\n")[:maxFile-40],
+		"commas":        "[" + fill("a,")[:hostileSize-4] + "]",
+		"merges":        "x: &x {a: 1}\ny:\n" + fill("  <<: *x\n")[:hostileSize-40],
 		"big":           strings.Repeat("#", maxFile+1),
 		"percent":       fill("%YAML 1.2\n"),
-		"references":    "env: \"" + fill("${A}")[:maxFile-10] + "\"",
-		"stars":         "workflows: {a: {match: {models: [\"" + fill("*a")[:maxFile-60] + "\"]}}}",
+		"references":    "env: \"" + fill("${A}")[:hostileSize-10] + "\"",
+		"stars":         "workflows: {a: {match: {models: [\"" + fill("*a")[:hostileSize-60] + "\"]}}}",
 	}
 }
 
