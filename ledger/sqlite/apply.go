@@ -2,101 +2,12 @@ package sqlite
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
-
-const (
-	intentColumns = `id, created_at, tenant, workflow, idempotency_key, job_id, owner_key, effect, hold, explicit,
-		claimed, fingerprint, method, path, provider, endpoint, requested_model, stream, priority, max_attempts,
-		fallback_allowed, estimated_cost, policy_revision, cause, parent_id`
-	statusColumns = `version, state, outcome, lane, visibility, delivery, attempt, crashes, route_key, served_model,
-		tier, ready_at, expires_at, retry_after, lease_owner, lease_until, partial, billed_maybe, last_error_type,
-		usage_in, usage_out, updated_at`
-	resultColumns = `settled_at, claim_until, answer_status, answer_header, answer_source, answer_events, answer_body`
-)
-
-// columns counts a column list.
-func columns(list string) int { return strings.Count(list, ",") + 1 }
-
-func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), ", ") }
-
-// session is the writer's connection with its statements. One goroutine uses it.
-type session struct {
-	conn *sqlite3.Conn
-
-	begin, commit, rollback                           *sqlite3.Stmt
-	takeClaim, readClaim, moveClaim, dropClaim        *sqlite3.Stmt
-	putIntent, putOpen, moveOpen, dropOpen, putResult *sqlite3.Stmt
-	findOpen, putEvent, putBody, putDerived           *sqlite3.Stmt
-	findAny, lastNote, keepLate                       *sqlite3.Stmt
-
-	now  time.Time // ledger time of the running batch
-	next int64     // seq of the next intent; gaps do no harm
-}
-
-func newSession(c *sqlite3.Conn) (*session, error) {
-	s := &session{conn: c}
-	assign := func(columns string) string {
-		return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
-	}
-	for _, p := range []struct {
-		to  **sqlite3.Stmt
-		sql string
-	}{
-		{&s.begin, `BEGIN IMMEDIATE`},
-		{&s.commit, `COMMIT`},
-		{&s.rollback, `ROLLBACK`},
-		{&s.takeClaim, `INSERT INTO claim (key, seq) VALUES (?, ?) ON CONFLICT DO NOTHING`},
-		{&s.readClaim, `SELECT i.id, r.claim_until FROM claim c LEFT JOIN intent i ON i.seq = c.seq
-			LEFT JOIN result r ON r.seq = c.seq WHERE c.key = ?`},
-		{&s.moveClaim, `UPDATE claim SET seq = ?2 WHERE key = ?1`},
-		{&s.dropClaim, `DELETE FROM claim WHERE key = ? AND seq = ?`},
-		{&s.putIntent, `INSERT INTO intent (seq, ` + intentColumns + `, events) VALUES (` +
-			marks(columns(intentColumns)+2) + `) ON CONFLICT (id) DO NOTHING`},
-		{&s.putOpen, `INSERT INTO open (intent, seq, claimed, ` + statusColumns + `) VALUES (` +
-			marks(columns(statusColumns)+3) + `)`},
-		{&s.findOpen, `SELECT seq, claimed FROM open WHERE intent = ? AND version = ?`},
-		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE intent = ?`},
-		{&s.dropOpen, `DELETE FROM open WHERE intent = ?`},
-		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events)
-			VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+4) + `)`},
-		{&s.putEvent, `INSERT INTO event (seq, version, n, events) VALUES (?, ?, ?, ?)`},
-		{&s.findAny, `SELECT i.seq, coalesce(o.version, r.version) FROM intent i LEFT JOIN open o ON o.intent = i.id
-			LEFT JOIN result r ON r.seq = i.seq WHERE i.id = ?`},
-		{&s.lastNote, `SELECT coalesce(max(n), 0) FROM event WHERE seq = ? AND version = ?`},
-		{&s.keepLate, `UPDATE result SET body_due = ?2 WHERE seq = ?1 AND body_due IS NULL AND claim_due IS NULL`},
-		{&s.putBody, `INSERT OR REPLACE INTO body (slot, content_type, packed, size, data) VALUES (?, ?, ?, ?, ?)`},
-		{&s.putDerived, `INSERT INTO derived (derived_key, seq, until) VALUES (?, ?, ?)`},
-	} {
-		st, _, err := c.PrepareFlags(p.sql, sqlite3.PREPARE_PERSISTENT)
-		if err != nil {
-			return nil, fmt.Errorf("sqlite: preparing %q: %w", p.sql, err)
-		}
-		*p.to = st
-	}
-	last, err := scalar(c, `SELECT max(seq) FROM intent`)
-	s.next = last + 1
-	return s, err
-}
-
-func (s *session) close() error {
-	return errors.Join(s.closeStatements(), s.conn.Close())
-}
-
-func (s *session) closeStatements() error {
-	for _, st := range slices.Collect(s.conn.Stmts()) {
-		_ = st.Close() // repeats the error of the statement's last run
-	}
-	return nil
-}
 
 // errRefused marks a write that must leave nothing behind although some of it was applied already: the
 // transaction is undone and the batch runs again without it.

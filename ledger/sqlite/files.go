@@ -206,7 +206,11 @@ func (w *walFile) Sync(flags vfs.SyncFlag) error {
 		return err
 	}
 	w.files.hook("commit.sync")
-	if err := w.File.Sync(flags); err != nil {
+	err := w.File.Sync(flags)
+	if err != nil && mutant.On("retry-sync") {
+		err = w.File.Sync(flags)
+	}
+	if err != nil {
 		w.fail(err)
 		return err
 	}

@@ -199,11 +199,6 @@ func (l *Ledger) broke(err error) {
 	l.health.Store(&failure{err})
 	l.cfg.Logger.Error("the store cannot be written; it is closed and opened again until that works",
 		"error", err, "next_step", "look at the disk: space, cable, file system errors")
-	if mutant.On("retry-sync") {
-		_ = l.session.rollback.Exec()
-		l.files.heal()
-		return
-	}
 	if e := l.session.close(); e != nil {
 		l.cfg.Logger.Error("closing the broken store", "error", e)
 	}
