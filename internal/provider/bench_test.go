@@ -52,6 +52,24 @@ func streamOf(call *Call, n int) []byte {
 	return b.Bytes()
 }
 
+// Nothing is allocated per event: a stream ten times as long costs no more.
+func TestNoAllocationPerEvent(t *testing.T) {
+	for _, call := range []*Call{&chatCall, &responsesCall, &messagesCall, &geminiCall, &arrayCall} {
+		allocations := func(n int) float64 {
+			stream := streamOf(call, n)
+			return testing.AllocsPerRun(10, func() {
+				s := NewStream(call, call.Format, Limits{})
+				for i := 0; i < len(stream); i += 100 {
+					_ = s.Feed(stream[i:min(i+100, len(stream))])
+				}
+			})
+		}
+		if few, many := allocations(50), allocations(500); many > few+3 { // buffers may still grow
+			t.Errorf("%s %s: %v allocations for 50 events, %v for 500", call.Endpoint, call.Format, few, many)
+		}
+	}
+}
+
 // One stream of 32 text events, each in a read of its own.
 func BenchmarkStream32(b *testing.B) {
 	for _, call := range []Call{

@@ -157,6 +157,9 @@ func TestArrayKinds(t *testing.T) {
 		{"blocked", `[{"promptFeedback":{"blockReason":"SAFETY"}}]`, func(w *told) {
 			w.Events, w.Completing, w.Ends, w.Finish, w.Terminal = 1, 0, Complete, "blocked:SAFETY", "promptFeedback"
 		}},
+		{"error after the bracket", "[" + a + "]" + `{}{"error":{"code":500}}`, func(w *told) {
+			w.Events, w.First, w.Content, w.Text, w.Usage, w.Completing, w.Ends, w.Error = 3, 0, 0, "a", two, 2, Errored, "500"
+		}},
 		{"empty", "[]", func(*told) {}},
 		{"nothing", "", func(*told) {}},
 	})

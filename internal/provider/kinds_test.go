@@ -36,6 +36,7 @@ func tell(t *testing.T, call *Call, stream string) told {
 	var text wire.Transcript
 	s := newTranscribed(call, call.Format.String(), &text)
 	ends, p := feed(t, s, []byte(stream), nil)
+	inOrder(t, &p, int64(len(stream)))
 	for _, cuts := range [][]int{nil, everyByte(len(stream))} {
 		end, got := feed(t, NewStream(call, call.Format, Limits{}), []byte(stream), cuts)
 		if diff := cmp.Diff(p, got); diff != "" || end != ends {
@@ -145,6 +146,9 @@ func TestChatKinds(t *testing.T) {
 		}},
 		{"error event without its blank line", events(a) + `data: {"error":{"type":"server_error"}}`, func(w *told) {
 			w.Events, w.Ends, w.Error, w.First, w.Content, w.Text = 1, Errored, "server_error", 0, 0, "a"
+		}},
+		{"error event of text without its blank line", events(a) + "event: error\ndata: upstream gone", func(w *told) {
+			w.Events, w.Ends, w.Error, w.First, w.Content, w.Text = 1, Errored, "stream_error", 0, 0, "a"
 		}},
 		{"a JSON error in place of a stream", "{\n  \"error\": {\n    \"type\": \"server_error\", \"code\": null\n  }\n}\n", func(w *told) {
 			w.Ends, w.Error = Errored, "server_error"

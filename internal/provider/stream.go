@@ -82,8 +82,10 @@ func (s *sseStream) Close() End {
 	_ = s.parser.Close(s.take) // an earlier error of Feed, which the caller has
 	s.Committed = s.parser.Break()
 	rest, _ := s.parser.Rest()
-	if code, ok := s.grammar.Error(jsonview.Of(rest.Data)); ok || string(rest.Name) == "error" && len(rest.Data) > 0 {
+	if code, ok := s.grammar.Error(jsonview.Of(rest.Data)); ok {
 		s.Fail(&rest, code)
+	} else if string(rest.Name) == "error" && len(rest.Data) > 0 {
+		s.Fail(&rest, wire.UnnamedError)
 	}
 	bare := wire.Event{Data: s.stray, Start: s.Committed}
 	if code, ok := s.grammar.Error(jsonview.Of(s.stray)); ok {

@@ -49,6 +49,7 @@ func TestScanner(t *testing.T) {
 		{"Gemini's", "[{\n  \"a\": [1, {}]\n}\n,\r\n{\n  \"b\": 2\n}\n]\n", []string{"{\n  \"a\": [1, {}]\n}", "{\n  \"b\": 2\n}"}, true},
 		{"brackets in strings", `[{"t":"]}[{,"},{"t":"\"]\\"}]`, []string{`{"t":"]}[{,"}`, `{"t":"\"]\\"}`}, true},
 		{"other elements", `[1, -2.5e3,true , null,"a\"]",[2,[]],{}]`, []string{"1", "-2.5e3", "true", "null", `"a\"]"`, "[2,[]]", "{}"}, true},
+		{"escape before a quote", `["\\","x\\\"",2]`, []string{`"\\"`, `"x\\\""`, "2"}, true},
 		{"empty", " [ ] ", nil, true},
 		{"cut in an element", `[{"a":1},{"b":"x`, []string{`{"a":1}`}, false},
 		{"cut before the bracket", `[{"a":1}`, []string{`{"a":1}`}, false},
