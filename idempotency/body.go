@@ -25,7 +25,7 @@ const (
 // appendBody appends the body in the first of its forms that fits: none, JSON, multipart by part, bytes. The error
 // says why a body that claims to be JSON or multipart is hashed by its bytes.
 func (k *Keyer) appendBody(s *scratch, out []byte, r *Request) ([]byte, error) {
-	body, coding := decode(r.Body, first(r.Header["Content-Encoding"]))
+	body, coding := decode(r.Body, r.Header["Content-Encoding"])
 	if len(body) == 0 && coding == "" {
 		return append(out, "body none\n"...), nil
 	}

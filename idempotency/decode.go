@@ -11,7 +11,11 @@ import (
 
 // decode undoes the content coding, so that a body that is compressed again, by another level or library, is the same
 // body. What it cannot undo — br, zstd, several codings at once, damaged or oversized data — comes back as it is, with the name of the coding.
-func decode(body []byte, coding string) (plain []byte, left string) {
+func decode(body []byte, codings []string) (plain []byte, left string) {
+	coding := first(codings)
+	if len(codings) > 1 {
+		coding = strings.Join(codings, ", ")
+	}
 	coding = strings.TrimSpace(coding)
 	if coding == "" || strings.EqualFold(coding, "identity") {
 		return body, ""

@@ -86,7 +86,7 @@ func (t *Template) Append(dst, body []byte) ([]byte, error) {
 // business appends the canonical form under a key template: method, path, owner, for a tool its name, and the template's values. A tool's
 // fields are those of its arguments.
 func (k *Keyer) business(s *scratch, out []byte, r *Request) ([]byte, error) {
-	body, coding := decode(r.Body, first(r.Header["Content-Encoding"]))
+	body, coding := decode(r.Body, r.Header["Content-Encoding"])
 	if coding != "" {
 		return out, fmt.Errorf("idempotency: %w: content coding %q", ErrNotJSON, coding)
 	}
