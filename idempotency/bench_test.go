@@ -46,10 +46,14 @@ func BenchmarkKey(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for name, body := range map[string][]byte{
-		"chat-1KB": conversation(1 << 10), "chat-8KB": conversation(8 << 10), "chat-64KB": conversation(64 << 10), "tools-8KB": schemas(8 << 10),
+	for _, c := range []struct {
+		name string
+		body []byte
+	}{
+		{"chat-1KB", conversation(1 << 10)}, {"chat-8KB", conversation(8 << 10)}, {"chat-64KB", conversation(64 << 10)}, {"tools-8KB", schemas(8 << 10)},
 	} {
-		r := &idempotency.Request{Env: "production", Tenant: "main", Workflow: "chat", Method: "POST", Path: "/v1/chat/completions", Body: body}
+		name := c.name
+		r := &idempotency.Request{Env: "production", Tenant: "main", Workflow: "chat", Method: "POST", Path: "/v1/chat/completions", Body: c.body}
 		b.Run(name+"/holdfast", func(b *testing.B) {
 			key := make([]byte, 0, 128)
 			b.SetBytes(int64(len(r.Body)))
