@@ -257,3 +257,42 @@ func TestBuffered(t *testing.T) {
 		t.Error("something is buffered after the end")
 	}
 }
+
+// TestBufferGrowsAndShrinks: a burst takes the large buffer, a calm stream gives it back.
+func TestBufferGrowsAndShrinks(t *testing.T) {
+	burst := strings.Repeat("x", 3*smallBuffer)
+	more := make(chan string)
+	client, f := piped(t, Config{}, func(p *peer) {
+		p.request()
+		p.say("HTTP/1.1 200 OK\r\n\r\n")
+		for text := range more {
+			p.say(text)
+		}
+	})
+	defer client.CloseIdle()
+	resp, err := client.Do(t.Context(), post(f, ""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := resp.Body.(*exchange)
+	for _, step := range []struct {
+		text string
+		size int
+	}{{"calm", smallBuffer}, {burst, largeBuffer}, {"calm", largeBuffer}, {"calm", smallBuffer}, {burst, largeBuffer}} {
+		more <- step.text
+		got := make([]byte, len(step.text))
+		for n := 0; n < len(got); { // small reads go through the buffer
+			m, err := resp.Body.Read(got[n:min(n+1000, len(got))])
+			if n += m; err != nil {
+				t.Fatal(err)
+			}
+		}
+		if string(got) != step.text || len(x.source.buf) != step.size {
+			t.Errorf("%d bytes in a buffer of %d, want %d", len(got), len(x.source.buf), step.size)
+		}
+	}
+	close(more)
+	if _, err := resp.Body.Read(make([]byte, 1)); err != io.EOF {
+		t.Error(err)
+	}
+}

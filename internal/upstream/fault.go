@@ -38,7 +38,8 @@ const (
 	PhaseBody  = "body"  // reading its body
 )
 
-// Kinds of error that callers may branch on, beside those of package net, crypto/tls and context.
+// Kinds of error that callers may branch on, beside those of package net, crypto/tls and context. Over TLS a malformed or
+// too large answer is an error of net/http, which has no kinds.
 var (
 	// ErrRequest is a request that cannot be sent: correct it, it never left.
 	ErrRequest = errors.New("request cannot be sent")

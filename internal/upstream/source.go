@@ -68,8 +68,8 @@ func (s *source) read(p []byte) (int, error) {
 	return 0, io.ErrNoProgress
 }
 
-// makeRoom begins with a small buffer, for ten thousand streams may be open and silent, and takes a large one when a read
-// filled it.
+// makeRoom begins with a small buffer, for ten thousand streams may be open and silent; it takes a large one when a read
+// filled it, and gives that back when the stream is calm again.
 func (s *source) makeRoom() {
 	used := s.bytes()
 	full := s.w == len(s.buf)
@@ -79,6 +79,9 @@ func (s *source) makeRoom() {
 		s.buf = s.large[:]
 	case len(used) == len(s.buf):
 		s.buf = make([]byte, 2*len(s.buf))
+	case len(used) == 0 && s.large != nil && s.w <= smallBuffer:
+		s.buffers.large.Put(s.large)
+		s.large, s.buf = nil, s.small[:]
 	}
 	if full || len(used) == 0 {
 		s.r, s.w = 0, copy(s.buf, used)

@@ -245,3 +245,21 @@ func TestMeterCountsFirst(t *testing.T) {
 		t.Errorf("%d counted after half the write failed", m.written.Load())
 	}
 }
+
+// TestEmptyBodyOverTLS: the guard against net/http's repetition must not give a GET a body.
+func TestEmptyBodyOverTLS(t *testing.T) {
+	for _, http2 := range []bool{false, true} {
+		client, base := secure(t, http2, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			_, hasLength := r.Header["Content-Length"]
+			if len(body) != 0 || err != nil || hasLength || r.ProtoMajor == 1 && r.TransferEncoding != nil {
+				t.Errorf("%s %s: body %q, encoding %v, %v", r.Proto, r.Method, body, r.TransferEncoding, err)
+			}
+		})
+		for _, method := range []string{"GET", "HEAD", "DELETE", "OPTIONS"} {
+			if _, _, err := call(t.Context(), client, &Request{Method: method, Target: base}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
