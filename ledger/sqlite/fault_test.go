@@ -109,7 +109,10 @@ func TestFaultWriteEIO(t *testing.T) { testFault(t, faultdisk.Write, syscall.EIO
 func TestFaultOneSync(t *testing.T) {
 	for seed := range uint64(share(8, 100)) {
 		d := freshDisk(t)
-		cfg := Config{Path: diskPath, Disk: d, CheckpointPages: 40}
+		cfg := Config{Path: diskPath, Disk: d}
+		if seed%2 == 0 {
+			cfg.CheckpointPages = 40 // else only the log holds what was told
+		}
 		l := mustOpen(t, cfg)
 		rng := rand.New(rand.NewPCG(seed, 3))
 		var left atomic.Int64
