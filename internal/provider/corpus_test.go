@@ -68,7 +68,7 @@ func toFields(t testing.TB, v any) map[string]any {
 	return m
 }
 
-// Every indexed value, debatable ones too, is what the index says, but for those in decided.
+// Every indexed value, debatable ones too, is what the index says.
 func TestCorpus(t *testing.T) {
 	entries := readIndex(t)
 	i := 0

@@ -187,6 +187,16 @@ func TestChatKinds(t *testing.T) {
 		{"thought under two names", events(chunk(`{"reasoning":"hm","reasoning_content":"hm"}`, "null"), chunk(`{"reasoning":"hm","reasoning_content":"hm"}`, "null"), a), func(w *told) {
 			w.Events, w.Content, w.Reasoning, w.First, w.Text = 3, 0, "hmhm", 2, "a"
 		}},
+		{"thought in details only", events(chunk(`{"content":"","reasoning_details":[{"type":"reasoning.text","text":"hm"},{"type":"reasoning.encrypted","data":"x"}]}`, "null")), func(w *told) {
+			w.Events, w.Content, w.Reasoning = 1, 0, "hm"
+		}},
+		{"Perplexity's whole message beside each delta", events(`{"choices":[{"delta":{"content":"a"},"message":{"content":"a"}}]}`, `{"choices":[{"message":{"content":"ab"},"delta":{"content":"b"}}]}`), func(w *told) {
+			w.Events, w.First, w.Content, w.Text = 2, 0, 0, "ab"
+		}},
+		{"empty events and unknown ones", "data:\n\ndata\n\nevent: ping\ndata: {}\n\n", func(w *told) { w.Events = 3 }},
+		{"a filter's own error", events(`{"choices":[{"content_filter_results":{"error":{"code":"content_filter_error"}},"delta":{"content":"a"}}]}`), func(w *told) {
+			w.Events, w.First, w.Content, w.Text = 1, 0, 0, "a"
+		}},
 		{"usage in every chunk", events(strings.TrimSuffix(a, "}")+`,"usage":{"prompt_tokens":7,"completion_tokens":1}}`,
 			strings.TrimSuffix(a, "}")+`,"usage":{"prompt_tokens":7,"completion_tokens":2}}`, strings.TrimSuffix(b, "}")+`,"usage":{"prompt_tokens":7,"completion_tokens":31}}`), func(w *told) {
 			w.Events, w.First, w.Content, w.Text, w.Usage = 3, 0, 0, "aab", tokens(7, 31, -1, -1)

@@ -182,7 +182,7 @@ func finish(s *wire.State, ev *wire.Event, reason jsonview.Value) {
 
 // delta reads one delta, or a message in the same form.
 func delta(s *wire.State, ev *wire.Event, d jsonview.Value) {
-	var thought jsonview.Value
+	var thought, details jsonview.Value
 	for o := d.Object(); ; {
 		key, val, ok := o.Next()
 		if !ok {
@@ -203,13 +203,30 @@ func delta(s *wire.State, ev *wire.Event, d jsonview.Value) {
 			if val.IsObject() {
 				toolCall(s, ev, val)
 			}
-		case "reasoning_details", "audio", "images", "annotations":
+		case "reasoning_details": // OpenRouter, mostly beside the plain form
+			details = val
+		case "audio", "images", "annotations":
 			if val.Filled() {
 				s.Content(ev)
 			}
 		}
 	}
 	s.Reasoning(ev, thought)
+	if thought == nil {
+		reasoningDetails(s, ev, details)
+	}
+}
+
+func reasoningDetails(s *wire.State, ev *wire.Event, details jsonview.Value) {
+	for a := details.Array(); ; {
+		d, ok := a.Next()
+		if !ok {
+			return
+		}
+		s.Content(ev) // an encrypted one has no text
+		s.Reasoning(ev, d.Get("text"))
+		s.Reasoning(ev, d.Get("summary"))
+	}
 }
 
 // content reads a text, or Mistral's array of parts.
