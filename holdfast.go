@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/admin"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -137,7 +138,8 @@ func (e *Engine) openStore(ctx context.Context) error {
 	if dsn.Scheme() != "sqlite" {
 		return fmt.Errorf("store %s: this version keeps its log in SQLite; write store: sqlite:FILE", dsn)
 	}
-	l, err := sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.policy.Env, Logger: e.logger})
+	l, err := sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.policy.Env, Logger: e.logger,
+		Hook: func(point string) { mutant.Point("store." + point) }})
 	if err != nil {
 		return fmt.Errorf("store %s: %w", dsn, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -33,11 +34,21 @@ func (c *call) answer() *Error {
 	if h == nil {
 		return c.ended(end)
 	}
+	mutant.Point("answer.before")
 	c.source, c.status = "tier", h.status
 	c.headers(h)
 	c.done = true
 	c.pump(cur, h)
+	c.delivered()
 	return nil
+}
+
+// delivered is the far side of an answer: a crash there finds it with the client, out of every buffer.
+func (c *call) delivered() {
+	if mutant.Built {
+		_ = http.NewResponseController(c.w).Flush()
+		mutant.Point("answer.after")
+	}
 }
 
 // ended answers an execution that ended without an answer.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -125,7 +126,9 @@ func (e *execution) run() {
 	defer e.panicked()
 	e.watch = e.newWatch()
 	defer e.watch.stop()
+	mutant.Point("send.before")
 	resp, err := e.g.upstream.Do(e.ctx, e.request)
+	mutant.Point("send.after")
 	if err != nil {
 		e.failedTransport(err)
 		return
