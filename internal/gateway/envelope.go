@@ -92,16 +92,17 @@ func (e *execution) errorDocument(data []byte, kind string, status int) []byte {
 	if doc.Get("error").IsObject() && gjson.ValidBytes(data) {
 		return data
 	}
-	message := doc.Get("message").String()
-	for _, path := range []string{"response.error.message", "error"} {
-		if message == "" {
-			message = doc.Get(path).String()
+	return (&provider.Error{Code: kind, Status: status, Message: errorMessage(data)}).Body(&e.spec)
+}
+
+// errorMessage finds the provider's words in an in-stream error.
+func errorMessage(data []byte) string {
+	for _, path := range []string{"message", "error.message", "response.error.message", "error"} {
+		if v := gjson.GetBytes(data, path); v.Type == gjson.String && v.Str != "" {
+			return v.Str
 		}
 	}
-	if message == "" {
-		message = "the provider's stream failed"
-	}
-	return (&provider.Error{Code: kind, Status: status, Message: message}).Body(&e.spec)
+	return "the provider's stream failed"
 }
 
 func jsonHeader(h http.Header) http.Header {

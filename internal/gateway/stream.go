@@ -146,7 +146,7 @@ func (s *streaming) complete(p *provider.Progress) {
 }
 
 // errored ends a stream that says itself that it failed. Before the boundary that is the provider's error, as if
-// it had come with its status; behind it the event has been, or is, passed on unchanged, and nothing follows.
+// it had come with its status; behind it the event has been, or is, passed on unchanged, and follows once more where clients overlook its form.
 func (s *streaming) errored(p *provider.Progress) {
 	e := s.e
 	status := errorStatus(p.ErrorData, p.ErrorType)
@@ -166,7 +166,20 @@ func (s *streaming) errored(p *provider.Progress) {
 		v.lane = "owner_review"
 	}
 	e.rec.show(e.rec.size)
-	e.conclude(v, ending{}, e.partial())
+	e.conclude(v, ending{tail: s.onceMore(p, status)}, e.partial())
+}
+
+// onceMore is the stream's own error in the form that every official client raises, where its own form is not.
+func (s *streaming) onceMore(p *provider.Progress, status int) []byte {
+	if !provider.Overlooked(&s.e.spec, s.format, p) {
+		return nil
+	}
+	again := &provider.Error{Code: p.ErrorType, Status: status, Message: errorMessage(p.ErrorData)}
+	tail := again.InStream(&s.e.spec, s.format, p)
+	if p.Committed < s.e.rec.size { // half an event is in front: its blank line did not come
+		tail = append([]byte("\n\n"), tail...)
+	}
+	return tail
 }
 
 // broken ends a stream that stopped without its end.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 )
 
@@ -172,6 +173,24 @@ func (e *Error) InStream(call *Call, format Format, p *Progress) []byte {
 		return sseEvent("error", e.responsesEvent(p.Events), eol)
 	}
 	return sseEvent("", e.envelope(OpenAI), eol)
+}
+
+// Overlooked reports whether the error that a stream brought itself has a form that some official client takes for
+// one more event or for a silent end: then the same error must follow in the form of InStream, so that each client
+// raises (semantics 24, measured with the clients of test/sdk).
+func Overlooked(call *Call, format Format, p *Progress) bool {
+	data := jsonview.Of(p.ErrorData)
+	switch {
+	case format != SSE || p.ErrorAt < 0:
+		return false
+	case call.Wire == Gemini: // the bare form by Vercel's, the event by older genai-go
+		return true
+	case call.Wire == Anthropic:
+		return false
+	case call.Endpoint == wire.Responses || call.Endpoint == wire.ResponsesGet: // flat fields and response.failed
+		return !data.Get("error").IsObject()
+	}
+	return data.Get("choices").Set() // beside choices, by Vercel's
 }
 
 func sseEvent(name string, data []byte, eol string) []byte {

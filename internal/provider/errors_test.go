@@ -129,3 +129,32 @@ func TestErrorStatuses(t *testing.T) {
 		}
 	}
 }
+
+// A stream's own error is overlooked by some client exactly in these forms (test/sdk plays them through each).
+func TestOverlooked(t *testing.T) {
+	chat := &Call{Wire: OpenAI, Endpoint: wire.Chat}
+	responses := &Call{Wire: OpenAI, Endpoint: wire.Responses}
+	for _, c := range []struct {
+		name string
+		call *Call
+		data string
+		want bool
+	}{
+		{"chat", chat, `{"error":{"message":"m","code":"c"}}`, false},
+		{"chat beside choices", chat, `{"choices":[{"index":0,"finish_reason":"error"}],"error":{"code":"c"}}`, true},
+		{"responses nested", responses, `{"type":"error","error":{"code":"c"},"code":"c"}`, false},
+		{"responses flat", responses, `{"type":"error","code":"c","message":"m"}`, true},
+		{"responses failed", responses, `{"type":"response.failed","response":{"error":{"code":"c"}}}`, true},
+		{"anthropic", &Call{Wire: Anthropic}, `{"type":"error","error":{"type":"t"}}`, false},
+		{"gemini", &Call{Wire: Gemini}, `{"error":{"code":503}}`, true},
+	} {
+		p := wire.NewProgress()
+		if Overlooked(c.call, SSE, &p) {
+			t.Errorf("%s: overlooked before there is an error", c.name)
+		}
+		p.ErrorAt, p.ErrorData = 0, []byte(c.data)
+		if got := Overlooked(c.call, SSE, &p); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
