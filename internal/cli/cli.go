@@ -3,11 +3,13 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,16 +21,31 @@ import (
 func Main(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
+	started := false
+	onStart(root, func() { started = true })
 	err := root.ExecuteContext(context.Background())
 	if err == nil {
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "holdfast: "+err.Error())
 	var usage *usageError
-	if errors.As(err, &usage) {
+	if !started || errors.As(err, &usage) {
 		return 2
 	}
 	return 1
+}
+
+// onStart has f called before any command's work begins: an error before that is one of usage.
+func onStart(cmd *cobra.Command, f func()) {
+	if run := cmd.RunE; run != nil {
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			f()
+			return run(cmd, args)
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		onStart(sub, f)
+	}
 }
 
 // usageError is a command line that cannot be understood.
@@ -36,6 +53,26 @@ type usageError struct{ err error }
 
 func (e *usageError) Error() string { return e.err.Error() }
 func (e *usageError) Unwrap() error { return e.err }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
+
+// group makes cmd one that only holds others: a name that it does not hold is wrong usage, where cobra would show
+// the help and exit with 0.
+func group(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.AddCommand(subs...)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		hint := ""
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "; did you mean " + near[0] + "?"
+		}
+		return usagef("there is no command %q in %s%s; see %s --help", args[0], cmd.CommandPath(), hint, cmd.CommandPath())
+	}
+	return cmd
+}
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
@@ -52,13 +89,13 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
-	root.AddCommand(serveCommand(), checkCommand(), simCommand())
-	return root
+	root.Args = cobra.ArbitraryArgs // group answers for names that are none
+	return group(root, serveCommand(), checkCommand(), simCommand())
 }
 
 func serveCommand() *cobra.Command {
 	var c holdfast.Config
-	var level, format string
+	var level, format, ready string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway: data plane, admin API and metrics",
@@ -69,7 +106,8 @@ SIGTERM or SIGINT drains: running calls finish, at most limits.drain_wait; a sec
 what was in flight as interrupted.`,
 		Example: `  holdfast serve
   holdfast serve --config holdfast.yaml
-  holdfast serve --upstream openai=http://127.0.0.1:9797/v1     # against holdfast sim`,
+  holdfast serve --upstream openai=http://127.0.0.1:9797/v1     # against holdfast sim
+  holdfast serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --ready-file ports.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(level, format)
@@ -77,7 +115,7 @@ what was in flight as interrupted.`,
 				return &usageError{err}
 			}
 			c.Logger = logger
-			return serve(cmd.Context(), c)
+			return serve(cmd.Context(), c, ready)
 		},
 	}
 	f := cmd.Flags()
@@ -87,6 +125,7 @@ what was in flight as interrupted.`,
 	f.StringVar(&c.Store, "store", "", "the log, e.g. sqlite:holdfast.db")
 	f.StringVar(&c.Env, "env", "", "environment that the store is stamped with")
 	f.StringArrayVar(&c.Upstreams, "upstream", nil, "NAME=BASE_URL of a provider; may be repeated")
+	f.StringVar(&ready, "ready-file", "", "file that gets {\"listen\":ADDRESS,\"admin\":ADDRESS,\"pid\":N} once both listeners accept; removed on the way out")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
 	return cmd
@@ -107,7 +146,7 @@ func newLogger(level, format string) (*slog.Logger, error) {
 	return nil, fmt.Errorf("--log-format is text or json, not %q", format)
 }
 
-func serve(ctx context.Context, c holdfast.Config) error {
+func serve(ctx context.Context, c holdfast.Config, ready string) (err error) {
 	engine, err := holdfast.New(c)
 	if err != nil {
 		return err
@@ -115,8 +154,21 @@ func serve(ctx context.Context, c holdfast.Config) error {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	if ready != "" {
+		// One that a crash left behind would name the wrong ports.
+		if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("--ready-file: %w", err)
+		}
+	}
 	if err := engine.Start(ctx); err != nil {
 		return err
+	}
+	if ready != "" {
+		if err := writeReady(ready, engine); err != nil {
+			return errors.Join(err, engine.Stop(ctx))
+		}
+		defer func() { err = errors.Join(err, os.Remove(ready)) }()
+		c.Logger.Info("ready", "file", ready)
 	}
 	<-signals
 	drain, cancel := context.WithTimeout(ctx, engine.DrainWait())
@@ -130,4 +182,25 @@ func serve(ctx context.Context, c holdfast.Config) error {
 		}
 	}()
 	return engine.Stop(drain)
+}
+
+// writeReady tells scripts and supervisors where the engine listens; whoever sees the file sees the whole of it.
+func writeReady(path string, e *holdfast.Engine) error {
+	b, err := json.Marshal(map[string]any{"listen": e.Addr(), "admin": e.AdminAddr(), "pid": os.Getpid()})
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("--ready-file: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("--ready-file: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
 }
