@@ -49,7 +49,7 @@ func (s *session) insert(it *item) error {
 		return nil
 	}
 	if w.DerivedKey != "" {
-		if err := run(s.putDerived, w.DerivedKey, seq, micros(w.DerivedUntil)); err != nil {
+		if err := run(s.putDerived.Stmt, w.DerivedKey, seq, micros(w.DerivedUntil)); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (s *session) insert(it *item) error {
 		return s.settle(it, place{seq: seq, claimed: w.ClaimKey != ""}, nil)
 	}
 	b := binder{st: s.putOpen}
-	b.text(w.Insert.ID)
+	b.unique(w.Insert.ID)
 	b.int(seq)
 	b.bool(w.ClaimKey != "")
 	b.status(&w.Status)
@@ -70,7 +70,10 @@ func (s *session) insert(it *item) error {
 // claim takes w.ClaimKey for the intent seq unless a live claim holds it.
 func (s *session) claim(it *item, seq int64) (bool, error) {
 	w := it.w
-	if err := run(s.takeClaim, w.ClaimKey, seq); err != nil {
+	b := binder{st: s.takeClaim}
+	b.unique(w.ClaimKey)
+	b.number(seq)
+	if err := b.exec(); err != nil {
 		return false, err
 	}
 	if s.conn.Changes() > 0 {
@@ -84,7 +87,7 @@ func (s *session) claim(it *item, seq int64) (bool, error) {
 		it.refused, w.Holder = ledger.ErrClaimed, holder
 		return false, nil
 	}
-	return true, run(s.moveClaim, w.ClaimKey, seq)
+	return true, run(s.moveClaim.Stmt, w.ClaimKey, seq)
 }
 
 // holder reads whose the claim on key is, and whether it is live: held by an unsettled intent, or kept until a
@@ -103,16 +106,13 @@ func (s *session) holder(key string) (id string, live bool, err error) {
 
 func (s *session) insertHead(it *item, seq int64) error {
 	b, i := binder{st: s.putIntent}, it.w.Insert
-	b.int(seq)
-	b.text(i.ID)
-	b.int(micros(i.CreatedAt))
-	if i.CreatedAt.IsZero() {
-		b.must(s.putIntent.BindInt64(b.n, 0))
-	}
+	b.number(seq)
+	b.unique(i.ID)
+	b.number(micros(i.CreatedAt))
 	b.text(i.Tenant)
 	b.text(i.Workflow)
-	b.text(i.Key)
-	b.text(i.JobID)
+	b.unique(i.Key)
+	b.unique(i.JobID)
 	b.text(i.OwnerKey)
 	b.int(int64(i.Effect))
 	b.bool(i.Hold)
@@ -120,11 +120,12 @@ func (s *session) insertHead(it *item, seq int64) error {
 	if it.w.ClaimKey == i.Key {
 		b.bool(i.Key != "")
 	} else {
-		b.text(it.w.ClaimKey)
+		b.unique(it.w.ClaimKey)
 	}
-	b.n++
-	if i.Fingerprint != [32]byte{} {
-		b.must(s.putIntent.BindBlob(b.n, i.Fingerprint[:]))
+	if i.Fingerprint == [32]byte{} {
+		b.null()
+	} else {
+		b.blob(i.Fingerprint[:])
 	}
 	b.text(i.Method)
 	b.text(i.Path)
@@ -135,10 +136,7 @@ func (s *session) insertHead(it *item, seq int64) error {
 	b.text(i.Priority)
 	b.int(int64(i.MaxAttempts))
 	b.text(i.FallbackOK)
-	b.n++
-	if i.EstimatedCost != 0 {
-		b.must(s.putIntent.BindFloat(b.n, i.EstimatedCost))
-	}
+	b.float(i.EstimatedCost)
 	b.text(i.PolicyRevision)
 	b.text(i.Trigger)
 	b.text(i.ParentID)
@@ -163,14 +161,16 @@ func (s *session) change(it *item) error {
 		return nil
 	}
 	if w.Settle {
-		if err := run(s.dropOpen, w.ID); err != nil {
+		drop := binder{st: s.dropOpen}
+		drop.unique(w.ID)
+		if err := drop.exec(); err != nil {
 			return err
 		}
 		return s.settle(it, at, it.events)
 	}
 	b := binder{st: s.moveOpen}
 	b.status(&w.Status)
-	b.text(w.ID)
+	b.unique(w.ID)
 	if err := b.exec(); err != nil {
 		return err
 	}
@@ -190,8 +190,11 @@ func (s *session) find(w *ledger.Write) (at place, err error) {
 			return at, err
 		}
 	}
-	if err := bindAll(st, w.ID, version); err != nil {
-		return at, err
+	b := binder{st: st}
+	b.unique(w.ID)
+	b.number(version)
+	if b.err != nil {
+		return at, b.err
 	}
 	if st.Step() {
 		at = place{st.ColumnInt64(0), st.ColumnBool(1)}
@@ -236,7 +239,7 @@ func (s *session) append(it *item) error {
 	}
 	if len(it.bodies) > 0 {
 		// The sweep may have been here already; it has to come again.
-		if err := run(s.keepLate, seq, micros(s.now)); err != nil {
+		if err := run(s.keepLate.Stmt, seq, micros(s.now)); err != nil {
 			return err
 		}
 	}
@@ -246,7 +249,7 @@ func (s *session) append(it *item) error {
 // notes is how many appends there were while version stood.
 func (s *session) notes(seq, version int64) (n int64, err error) {
 	defer func() { err = errors.Join(err, s.lastNote.Reset()) }()
-	if err := bindAll(s.lastNote, seq, version); err != nil {
+	if err := bindAll(s.lastNote.Stmt, seq, version); err != nil {
 		return 0, err
 	}
 	if s.lastNote.Step() {
@@ -259,8 +262,12 @@ func (s *session) events(it *item, seq, version, n int64) error {
 	if it.events == nil {
 		return nil
 	}
-	st := s.putEvent
-	return errors.Join(st.BindInt64(1, seq), st.BindInt64(2, version), st.BindInt64(3, n), st.BindRawText(4, it.events), st.Exec())
+	b := binder{st: s.putEvent}
+	b.number(seq)
+	b.number(version)
+	b.number(n)
+	b.raw(it.events)
+	return b.exec()
 }
 
 // settle writes the end of an intent whose open row is gone.
@@ -280,7 +287,7 @@ func (s *session) settle(it *item, p place, events []byte) error {
 		claimUntil = micros(w.ClaimUntil)
 		claimDue, bodyDue = claimUntil, 0 // the sweep of the claim makes the bodies due
 	default:
-		if err := run(s.dropClaim, key, p.seq); err != nil {
+		if err := run(s.dropClaim.Stmt, key, p.seq); err != nil {
 			return err
 		}
 	}
@@ -308,10 +315,8 @@ func (s *session) bodies(it *item, seq int64) error {
 		b.int(slot(seq, p.kind))
 		b.text(p.contentType)
 		b.bool(p.packed)
-		b.next()
-		b.must(s.putBody.BindInt(b.n, p.size))
-		b.next()
-		b.must(s.putBody.BindBlob(b.n, p.data))
+		b.number(int64(p.size))
+		b.blob(p.data)
 		if err := b.exec(); err != nil {
 			return err
 		}

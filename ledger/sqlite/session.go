@@ -29,11 +29,11 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 type session struct {
 	conn *sqlite3.Conn
 
-	begin, commit, rollback                           *sqlite3.Stmt
-	takeClaim, readClaim, moveClaim, dropClaim        *sqlite3.Stmt
-	putIntent, putOpen, moveOpen, dropOpen, putResult *sqlite3.Stmt
-	findOpen, putEvent, putBody, putDerived           *sqlite3.Stmt
-	findAny, lastNote, keepLate                       *sqlite3.Stmt
+	begin, commit, rollback                           *statement
+	takeClaim, readClaim, moveClaim, dropClaim        *statement
+	putIntent, putOpen, moveOpen, dropOpen, putResult *statement
+	findOpen, putEvent, putBody, putDerived           *statement
+	findAny, lastNote, keepLate                       *statement
 
 	now  time.Time // ledger time of the running batch
 	next int64     // seq of the next intent; gaps do no harm
@@ -45,7 +45,7 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
 	}
 	for _, p := range []struct {
-		to  **sqlite3.Stmt
+		to  **statement
 		sql string
 	}{
 		{&s.begin, `BEGIN IMMEDIATE`},
@@ -77,7 +77,7 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		if err != nil {
 			return nil, fmt.Errorf("sqlite: preparing %q: %w", p.sql, err)
 		}
-		*p.to = st
+		*p.to = newStatement(st)
 	}
 	last, err := scalar(c, `SELECT max(seq) FROM intent`)
 	s.next = last + 1
