@@ -2,6 +2,7 @@
 package admin
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -110,7 +111,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, tenant string) {
 
 // filter reads a listing's parameters; the default is what is not settled (interface.md, settled questions).
 func filter(get func(string) string) (ledger.Filter, error) {
-	f := ledger.Filter{Workflow: get("workflow"), Tenant: get("tenant"), Before: get("before"), Limit: 100}
+	f := ledger.Filter{Workflow: get("workflow"), Tenant: get("tenant"), Key: get("idempotency_key"), Before: get("before"), Limit: 100}
 	f.Unsettled = get("all") == "" && get("state") == "" && get("outcome") == ""
 	for _, word := range split(get("state")) {
 		var s ledger.State
@@ -177,15 +178,34 @@ func (a *API) byKey(w http.ResponseWriter, r *http.Request, tenant, key string) 
 		}
 		key = idempotency.ExplicitKey(a.Policy.Env, tenant, key)
 	}
-	records, err := a.Ledger.List(r.Context(), ledger.Filter{Key: key, Tenant: tenant, Limit: 1})
+	rec, err := a.newest(r.Context(), key, tenant)
 	switch {
+	case errors.Is(err, ledger.ErrNotFound), err == nil && tenant != "" && rec.Tenant != tenant:
+		fail(w, http.StatusNotFound, "not_found", "no operation has this key")
 	case err != nil:
 		a.away(w, err)
-	case len(records) == 0:
-		fail(w, http.StatusNotFound, "not_found", "no operation has this key")
 	default:
-		a.write(w, r, records[0])
+		a.write(w, r, rec)
 	}
+}
+
+// newest is the latest operation under a full key. The indexed ways come first: the listing reads every row.
+func (a *API) newest(ctx context.Context, key, tenant string) (*ledger.Record, error) {
+	rec, err := a.Ledger.Holder(ctx, key)
+	if !errors.Is(err, ledger.ErrNotFound) {
+		return rec, err
+	}
+	records, err := a.Ledger.Derived(ctx, key, 1)
+	if err == nil && len(records) == 0 {
+		records, err = a.Ledger.List(ctx, ledger.Filter{Key: key, Tenant: tenant, Limit: 1})
+	}
+	if err == nil && len(records) == 0 {
+		err = ledger.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return records[0], nil
 }
 
 func (a *API) show(w http.ResponseWriter, r *http.Request, tenant string) {

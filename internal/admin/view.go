@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"encoding/hex"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -12,10 +13,15 @@ type Intent struct {
 	ID                     string         `json:"id"`
 	JobID                  string         `json:"job_id"`
 	IdempotencyKey         string         `json:"idempotency_key"`
+	KeyOrigin              string         `json:"key_origin"`  // caller, derived, or "" without a key
+	Fingerprint            string         `json:"fingerprint"` // hex
+	ParentID               string         `json:"parent_id"`
 	Tenant                 string         `json:"tenant"`
 	Workflow               string         `json:"workflow"`
 	OwnerKey               string         `json:"owner_key"`
 	Effect                 string         `json:"effect"`
+	OnUnknown              string         `json:"on_unknown"` // retry or hold
+	Provider               string         `json:"provider"`
 	RouteKey               string         `json:"route_key"`
 	Tier                   string         `json:"tier"`
 	Method                 string         `json:"method"`
@@ -62,6 +68,7 @@ type Usage struct {
 func View(r *ledger.Record) Intent {
 	v := Intent{
 		ID: r.ID, JobID: r.JobID, IdempotencyKey: r.Key, Tenant: r.Tenant, Workflow: r.Workflow, OwnerKey: r.OwnerKey,
+		KeyOrigin: origin(r), Fingerprint: hex.EncodeToString(r.Fingerprint[:]), ParentID: r.ParentID, Provider: r.Provider, OnUnknown: "retry",
 		Effect: r.Effect.String(), RouteKey: r.RouteKey, Tier: r.Tier, Method: r.Method, Path: r.Path, Endpoint: r.Endpoint,
 		RequestedModel: r.RequestedModel, ServedModel: r.ServedModel, Stream: r.Stream, Attempt: r.Attempt,
 		MaxAttempts: r.MaxAttempts, Crashes: r.Crashes, PossiblyBilled: r.BilledMaybe,
@@ -72,10 +79,23 @@ func View(r *ledger.Record) Intent {
 		Lane: r.Lane, State: r.State.String(), Outcome: r.Outcome.String(), PolicyRevision: r.PolicyRevision, Trigger: r.Trigger,
 		ClaimUntil: when(r.ClaimUntil), LeaseOwner: r.LeaseOwner,
 	}
+	if r.Hold {
+		v.OnUnknown = "hold"
+	}
 	if r.Answer != nil {
 		v.HTTPStatus = r.Answer.HTTPStatus
 	}
 	return v
+}
+
+func origin(r *ledger.Record) string {
+	switch {
+	case r.Key == "":
+		return ""
+	case r.Explicit:
+		return "caller"
+	}
+	return "derived"
 }
 
 func when(t time.Time) *time.Time {

@@ -6,10 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -90,7 +90,8 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 		return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
-	return group(root, serveCommand(), checkCommand(), simCommand())
+	return group(root, serveCommand(), checkCommand(), simCommand(),
+		keyCommand(), explainCommand(), storeCommand())
 }
 
 func serveCommand() *cobra.Command {
@@ -190,17 +191,12 @@ func writeReady(path string, e *holdfast.Engine) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	err = replaceFile(path, func(w io.Writer) error {
+		_, err := w.Write(append(b, '\n'))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("--ready-file: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("--ready-file: %w", errors.Join(err, os.Remove(f.Name())))
 	}
 	return nil
 }

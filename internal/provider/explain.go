@@ -63,26 +63,41 @@ type Recording struct {
 var ErrIndex = errors.New(`not an index of streams; it must be a JSON list of objects with "file", "provider", "api" and "format"`)
 
 // ExplainIndex reads every stream that the index lists, relative to it, and emits an Explained or Unsupported
-// for each, in order. Of the index it takes only what a Recording holds.
+// for each, in order. Of the index it takes only what a Recording holds. An entry that cannot be read stops
+// nothing: the error at the end, an errors.Join, names each with its number from 1.
 func ExplainIndex(path string, emit func(any) error) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	var list []Recording
+	var list []json.RawMessage
 	if err := json.Unmarshal(text, &list); err != nil {
 		return fmt.Errorf("%s: %w (%w)", path, ErrIndex, err)
 	}
-	for _, r := range list {
-		line, err := explainFile(filepath.Dir(path), r)
-		if err == nil {
-			err = emit(line)
-		}
+	var bad []error
+	for i, entry := range list {
+		line, err := explainEntry(filepath.Dir(path), entry)
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.File, err)
+			bad = append(bad, fmt.Errorf("%s: entry %d: %w", path, i+1, err))
+			continue
+		}
+		if err := emit(line); err != nil {
+			return err
 		}
 	}
-	return nil
+	return errors.Join(bad...)
+}
+
+func explainEntry(dir string, entry json.RawMessage) (any, error) {
+	var r Recording
+	if err := json.Unmarshal(entry, &r); err != nil {
+		return nil, fmt.Errorf("%w (%w)", ErrIndex, err)
+	}
+	line, err := explainFile(dir, r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", r.File, err)
+	}
+	return line, nil
 }
 
 func explainFile(dir string, r Recording) (any, error) {

@@ -34,6 +34,14 @@ func TestExplainIndexRefuses(t *testing.T) {
 	if err != nil || len(lines) != 2 || lines[0] != (Unsupported{"a", "ndjson"}) || lines[1] != (Unsupported{"b", "sse"}) {
 		t.Errorf("%v %v", lines, err)
 	}
+	lines = nil
+	err = ExplainIndex(write(`[{"file":"none.sse","api":"messages","format":"sse"},7,{"file":"a","format":"ndjson"}]`), func(l any) error {
+		lines = append(lines, l)
+		return nil
+	})
+	if len(lines) != 1 || !errors.Is(err, os.ErrNotExist) || !errors.Is(err, ErrIndex) || !strings.Contains(err.Error(), "entry 2: ") {
+		t.Errorf("%v %v", lines, err)
+	}
 	stop := errors.New("stop")
 	if err := ExplainIndex(write(`[{"file":"a","format":"ndjson"}]`), func(any) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
