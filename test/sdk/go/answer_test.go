@@ -86,6 +86,23 @@ func TestCredential(t *testing.T) {
 	})
 }
 
+// TestPrefix: the provider's name may stand in front of its paths (interface.md §2).
+func TestPrefix(t *testing.T) {
+	needGateway(t)
+	chat, responses := openaiClients(theRig.url + "/openai")
+	for _, c := range []client{chat, responses, anthropicClient(theRig.url + "/anthropic"), geminiClient(theRig.url + "/gemini")} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			both(t, func(t *testing.T, streamed bool) {
+				got, _, err := c.ask(t.Context(), streamed, call{op: theRig.op(), prompt: "by name", script: `{"text":"found"}`})
+				if err != nil || got.text != "found" {
+					t.Errorf("%q, %v", got.text, err)
+				}
+			})
+		})
+	}
+}
+
 func TestEmbeddings(t *testing.T) {
 	t.Run("openai", func(t *testing.T) {
 		t.Parallel()

@@ -116,6 +116,21 @@ func ownError(t *testing.T, c client, streamed bool, in call, status int, code s
 	}
 }
 
+// TestUnauthorized: a gateway that has credentials of its own refuses the clients' others (semantics 44).
+func TestUnauthorized(t *testing.T) {
+	if theRig.guarded == "" {
+		t.Skip("HOLDFAST_GUARDED_URL is not set")
+	}
+	for _, c := range clients(theRig.guarded) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			both(t, func(t *testing.T, streamed bool) {
+				ownError(t, c, streamed, call{op: theRig.op(), prompt: "let me in"}, http.StatusUnauthorized, "unauthorized", 0)
+			})
+		})
+	}
+}
+
 func keyReused(t *testing.T, c client, streamed bool) {
 	op := theRig.op()
 	key := map[string]string{"Idempotency-Key": op}

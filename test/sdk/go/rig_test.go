@@ -21,8 +21,10 @@ import (
 type rig struct {
 	url string // what the clients take as their base URL
 	sim string // the simulator: its control API, and calls without a gateway between
-	run string // tells this run's operations from those of an earlier one on the same processes
-	seq atomic.Int64
+	// A second gateway, which knows none of the clients' credentials; "" without.
+	guarded string
+	run     string // tells this run's operations from those of an earlier one on the same processes
+	seq     atomic.Int64
 }
 
 var theRig rig
@@ -30,6 +32,7 @@ var theRig rig
 func TestMain(m *testing.M) {
 	theRig.url = strings.TrimSuffix(os.Getenv("HOLDFAST_URL"), "/")
 	theRig.sim = strings.TrimSuffix(os.Getenv("SIM_URL"), "/")
+	theRig.guarded = strings.TrimSuffix(os.Getenv("HOLDFAST_GUARDED_URL"), "/")
 	theRig.run = fmt.Sprintf("go%x", time.Now().UnixNano())
 	for _, u := range []string{theRig.url, theRig.sim} {
 		if err := loopback(u); err != nil {

@@ -15,7 +15,9 @@ import { anthropicMessages } from './client/anthropic.mjs';
 import { gemini } from './client/gemini.mjs';
 import { vercel } from './client/vercel.mjs';
 
-export const clients = [openaiChat(base), openaiResponses(base), anthropicMessages(base), gemini(base), ...vercel(base)];
+export const clientsOf = (url) => [openaiChat(url), openaiResponses(url), anthropicMessages(url), gemini(url), ...vercel(url)];
+
+export const clients = clientsOf(base);
 
 // A call: op (counted by the simulator), prompt, script (how the simulator answers), headers, tool (offered or not),
 // retries (undefined: the client's default).

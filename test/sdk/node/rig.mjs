@@ -13,6 +13,8 @@ const address = (name) => {
 
 export const base = address('HOLDFAST_URL');
 export const sim = address('SIM_URL');
+// A second gateway, which knows none of the clients' credentials.
+export const guarded = process.env.HOLDFAST_GUARDED_URL && address('HOLDFAST_GUARDED_URL');
 export const direct = base === sim;
 
 // What only a gateway can do is skipped without one.

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { ask, clients } from '../clients.mjs';
-import { base, calls, counts, direct, fingerprint, newOp } from '../rig.mjs';
+import { ask, clients, clientsOf } from '../clients.mjs';
+import { base, calls, counts, direct, fingerprint, gatewayOnly, newOp } from '../rig.mjs';
 import { toolArgs, toolName, toolScript } from '../client/tool.mjs';
 import { model as anthropicModel, newAnthropic } from '../client/anthropic.mjs';
 import { model as geminiModel, newGemini } from '../client/gemini.mjs';
@@ -47,6 +47,21 @@ suite('answers', parallel, () => {
         if (sent) assert.equal(call.headers[header], fingerprint(sent), header);
       }
     });
+  }
+});
+
+suite('the name of the provider in front of its paths', { ...parallel, ...gatewayOnly }, () => {
+  const prefixes = { 'chat.completions': 'openai', responses: 'openai', messages: 'anthropic', streamGenerateContent: 'gemini' };
+  for (const prefix of new Set(Object.values(prefixes))) {
+    for (const client of clientsOf(`${base}/${prefix}`).filter(({ wire }) => prefixes[wire] === prefix)) {
+      for (const streamed of [false, true]) {
+        test(`${client.name} ${streamed ? 'stream' : 'plain'}`, async () => {
+          const { out, error } = await ask(client, streamed, { op: newOp(), prompt: 'by name', script: { text: 'found' } });
+          assert.ifError(error);
+          assert.equal(out.text, 'found');
+        });
+      }
+    }
   }
 });
 

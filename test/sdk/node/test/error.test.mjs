@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { ask, clients } from '../clients.mjs';
-import { counts, direct, gatewayOnly, newOp } from '../rig.mjs';
+import { ask, clients, clientsOf } from '../clients.mjs';
+import { counts, direct, gatewayOnly, guarded, newOp } from '../rig.mjs';
 
 const parallel = { concurrency: 24 };
 
@@ -87,5 +87,13 @@ suite('errors of the gateway raise the usual types', { ...parallel, ...gatewayOn
       await own(client, streamed, call, 409, 'outcome_unknown', 1);
       assert.equal((await counts(op)).effects, 1);
     });
+  }
+});
+
+suite('a gateway with credentials of its own refuses others (semantics 44)', { ...parallel, skip: !guarded && 'HOLDFAST_GUARDED_URL is not set' }, () => {
+  for (const client of guarded ? clientsOf(guarded) : []) {
+    for (const streamed of [false, true]) {
+      test(`${client.name} ${streamed ? 'stream' : 'plain'}`, () => own(client, streamed, { op: newOp(), prompt: 'let me in' }, 401, 'unauthorized', 0));
+    }
   }
 });
