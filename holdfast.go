@@ -119,7 +119,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
-	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: upstream.New(upstream.Config{}),
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment}),
 		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
 	if err != nil {
 		return err

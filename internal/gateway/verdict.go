@@ -32,46 +32,34 @@ func (v verdict) ending() intent.Ending {
 		Billed: v.end == ledger.AttemptUnknown, RetryAfter: v.wait, Lane: v.lane}
 }
 
-var (
-	// definite are the statuses that prove that an external call had no effect (semantics 3); 429 and 503 do
-	// so with Retry-After.
-	definite = []int{400, 401, 403, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501}
-	// account are definite failures that an operator mends while the request stays right: they release the
-	// key, so that the caller's retry gets through once they are.
-	account = []int{401, 402, 403}
-)
+// permanent are the definite failures that are stored and replayed (semantics 14): the same request fails again.
+// 401, 402 and 403 are not among them: an operator mends those while the request stays right, and then the
+// caller's retry under the same key must get through.
+var permanent = []int{400, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501}
 
 // judge reads a provider's non-2xx answer, or an error it put into a 200.
 func (e *execution) judge(status int, header map[string][]string, body []byte) verdict {
-	s := signal.Classify(signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
-		ReceivedAt: time.Now(), Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken})
+	a := signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
+		ReceivedAt: time.Now(), Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
+	s := signal.Classify(a)
 	v := verdict{end: ledger.AttemptFailed, status: status, kind: s.ProviderErrorType, rule: "semantics 3",
 		reason: "the provider answered " + strconv.Itoa(status)}
 	if wait, ok := s.RetryAfter(); ok {
 		v.wait = wait
 	}
+	known := s.OutcomeKnown
 	if e.effect == ledger.EffectExternal {
-		if !e.definitely(status, header, body) {
-			v.end = ledger.AttemptUnknown
-		}
-	} else if !s.OutcomeKnown {
+		known = signal.Definite(a) || e.definitely(status, header, body)
+	}
+	if !known {
 		v.end = ledger.AttemptUnknown
 	}
-	v.keep = v.end == ledger.AttemptFailed && !s.Retryable && slices.Contains(definite, status) && !slices.Contains(account, status) &&
-		s.Class != signal.QuotaExhausted
+	v.keep = known && !s.Retryable && slices.Contains(permanent, status) && s.Class != signal.QuotaExhausted
 	return v
 }
 
-// definitely says that an external call certainly had no effect (semantics 3, and the workflow's definite).
+// definitely applies the workflow's definite: further statuses that prove that nothing happened (semantics 3).
 func (e *execution) definitely(status int, header map[string][]string, body []byte) bool {
-	if slices.Contains(definite, status) {
-		return true
-	}
-	if status == 429 || status == 503 {
-		if len(header["Retry-After"]) > 0 || len(header["Retry-After-Ms"]) > 0 {
-			return true
-		}
-	}
 	if e.wf.Definite.IsZero() {
 		return false
 	}

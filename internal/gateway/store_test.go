@@ -1,0 +1,266 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// faulty is a real ledger behind a door that a test can shut or slow down.
+type faulty struct {
+	ledger.Ledger
+	mu      sync.Mutex
+	fail    error         // every write and read fails with it
+	settles error         // writes that settle fail with it
+	hold    chan struct{} // writes wait for it
+	held    chan struct{}
+}
+
+func (f *faulty) set(change func(*faulty)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change(f)
+}
+
+func (f *faulty) now() (fail, settles error, hold chan struct{}) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fail, f.settles, f.hold
+}
+
+var errDisk = fmt.Errorf("%w: disk on fire", ledger.ErrUnavailable)
+
+func (f *faulty) Enqueue(w *ledger.Write) <-chan struct{} {
+	fail, settles, hold := f.now()
+	if fail == nil && w.Settle {
+		fail = settles
+	}
+	if fail != nil {
+		w.Err = fail
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	if hold == nil {
+		return f.Ledger.Enqueue(w)
+	}
+	done := make(chan struct{})
+	go func() {
+		if f.held != nil {
+			f.held <- struct{}{}
+		}
+		<-hold
+		<-f.Ledger.Enqueue(w)
+		close(done)
+	}()
+	return done
+}
+
+func (f *faulty) Get(ctx context.Context, id string) (*ledger.Record, error) {
+	if fail, _, _ := f.now(); fail != nil {
+		return nil, fail
+	}
+	return f.Ledger.Get(ctx, id)
+}
+
+func (f *faulty) Healthy() error {
+	if fail, settles, _ := f.now(); fail != nil || settles != nil {
+		return errors.Join(fail, settles)
+	}
+	return f.Ledger.Healthy()
+}
+
+func newFaultyRig(t *testing.T) (*rig, *faulty) {
+	f := &faulty{}
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "env: test", "env: test\nlimits: {commit_wait: 200ms}", 1)
+		c.wrap = func(l ledger.Ledger) ledger.Ledger { f.Ledger = l; return f }
+	})
+	return r, f
+}
+
+// BR-015: while the store is down nothing is dispatched; once it is back the key runs once. (Run 2 of the case
+// asks for a first execution out of local memory: semantics 18 refuses it.)
+func TestBR015StoreDown(t *testing.T) {
+	r, f := newFaultyRig(t)
+	for _, workflow := range []string{"external", "deny", "default"} {
+		f.set(func(f *faulty) { f.fail = errDisk })
+		q := chat(workflow).workflow(workflow).key(workflow)
+		for range 2 {
+			a := r.must(q, 503)
+			if a.code() != string(gateway.CodeStoreUnavailable) || a.header.Get("Retry-After") == "" || a.header.Get("Holdfast-Degraded") != "store" {
+				t.Errorf("%v", a.header)
+			}
+		}
+		r.calls(workflow, 0)
+		if err := r.gw.Ready(); err == nil {
+			t.Errorf("ready without a store")
+		}
+		r.must(request{method: "GET", path: "/v1/models"}, 200) // a read needs no store
+		f.set(func(f *faulty) { f.fail = nil })
+		r.must(q, 200)
+		r.must(q, 200)
+		r.calls(workflow, 1)
+	}
+}
+
+// BR-017: the store fails after the work was done: the caller gets its answer, repeats are held off while it is
+// away, and replay what was kept once it is back.
+func TestBR017StoreFailsAfterTheWork(t *testing.T) {
+	r, f := newFaultyRig(t)
+	for name, q := range map[string]request{"strict-plain": chat("save").workflow("strict"), "strict-stream": streamed("save").workflow("strict"), "relaxed": chat("save"),
+		"external": chat("save").workflow("external")} {
+		before := r.sim.Counts("save").Calls
+		f.set(func(f *faulty) { f.settles = errDisk })
+		first := r.must(q.key(name), 200)
+		if stored := first.header.Get("Holdfast-Stored") + first.trailer.Get("Holdfast-Stored"); stored != "pending" && name != "relaxed" {
+			t.Errorf("%s: a strict answer that is not on record does not say so: %v %v", name, first.header, first.trailer)
+		}
+		during := r.must(q.key(name), 409)
+		if during.code() != string(gateway.CodeInFlight) {
+			t.Errorf("%s: %v", name, during.header)
+		}
+		f.set(func(f *faulty) { f.settles = nil })
+		r.settled(first.header.Get("Holdfast-Intent"))
+		again := r.must(q.key(name), 200)
+		if again.header.Get("Idempotency-Replayed") != "true" || string(again.body) != string(first.body) {
+			t.Errorf("%s: %v", name, again.header)
+		}
+		if got := r.sim.Counts("save").Calls - before; got != 1 {
+			t.Errorf("%s: %d calls", name, got)
+		}
+	}
+}
+
+// A commit that outlives commit_wait is refused, and when it lands after all nothing was sent (semantics 9).
+func TestSlowCommitIsRefusedAndDiscarded(t *testing.T) {
+	r, f := newFaultyRig(t)
+	door := make(chan struct{})
+	f.set(func(f *faulty) { f.hold, f.held = door, make(chan struct{}, 100) })
+	q := chat("slow").workflow("external").key("k")
+	r.must(q, 503)
+	f.set(func(f *faulty) { f.hold = nil })
+	close(door)
+	wait(t, func() bool {
+		list, err := r.store.List(context.Background(), ledger.Filter{Key: "", Limit: 10})
+		return err == nil && len(list) == 1 && list[0].State == ledger.Settled && list[0].Outcome == ledger.OutcomeDiscarded
+	})
+	r.calls("slow", 0)
+	r.must(q, 200)
+	r.calls("slow", 1)
+}
+
+// A strict stream holds back the event that completes it until the record is durable, and nothing before it.
+func TestStrictHoldsTheCompletingEvent(t *testing.T) {
+	for _, wire := range wires {
+		r, f := newFaultyRig(t)
+		door := make(chan struct{})
+		r.script(wire, `{"chunks":4,"hold":"last","hold_at":"event","hold_n":3}`)
+		resp, err := r.open(ask(wire, wire).workflow("strict").key("k"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan string, 100)
+		go func() {
+			defer close(got)
+			p := make([]byte, 64<<10)
+			for {
+				n, err := resp.Body.Read(p)
+				got <- string(p[:n])
+				if err != nil {
+					return
+				}
+			}
+		}()
+		if err := r.sim.WaitHeld(t.Context(), "last", 1); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func(f *faulty) { f.hold, f.held = door, make(chan struct{}, 10) })
+		r.sim.Release("last")
+		<-f.held // the settling write is at the door: everything but the end has been passed on
+		seen := ""
+		for idle := false; !idle; {
+			select {
+			case s := <-got:
+				seen += s
+			case <-time.After(50 * time.Millisecond):
+				idle = true
+			}
+		}
+		for _, end := range []string{`"finish_reason":"stop"`, "message_delta", "response.completed", `"finishReason":"STOP"`} {
+			if strings.Contains(seen, end) {
+				t.Errorf("%s: the completing event left before the record was durable: %s", wire, tail([]byte(seen)))
+			}
+		}
+		f.set(func(f *faulty) { f.hold = nil })
+		close(door)
+		for s := range got {
+			seen += s
+		}
+		_ = resp.Body.Close()
+		if again := r.must(ask(wire, wire).workflow("strict").key("k"), 200); string(again.body) != seen {
+			t.Errorf("%s: the replay differs from what was streamed\n%s\n%s", wire, seen, again.body)
+		}
+	}
+}
+
+func TestDrainFinishesWhatRuns(t *testing.T) {
+	r := newRig(t)
+	r.script("drain", `{"hold":"go"}`)
+	answer := make(chan *answered)
+	go func() { answer <- r.do(chat("drain").key("k")) }()
+	if err := r.sim.WaitHeld(t.Context(), "go", 1); err != nil {
+		t.Fatal(err)
+	}
+	drained := make(chan struct{})
+	go func() { r.gw.Drain(t.Context()); close(drained) }()
+	wait(t, func() bool { return r.gw.Ready() != nil })
+	if a := r.must(chat("late").key("late"), 503); a.code() != string(gateway.CodeDraining) {
+		t.Errorf("%v", a.header)
+	}
+	r.sim.Release("go")
+	if a := <-answer; a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	<-drained
+}
+
+// A stop that cannot wait records what is in flight as interrupted: external ones are unknown.
+func TestDrainInterrupts(t *testing.T) {
+	r := newRig(t)
+	r.script("cut", "hang", "hang", "hang")
+	answers := make(chan *answered, 3)
+	go func() { answers <- r.do(chat("cut").workflow("external").key("external")) }()
+	go func() { answers <- r.do(chat("cut").key("plain")) }()
+	go func() { answers <- r.do(chat("cut").workflow("off")) }()
+	wait(t, func() bool { return r.sim.Counts("cut").InFlight == 3 })
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.gw.Drain(now)
+	for range 3 {
+		if a := <-answers; a.status < 500 && a.status != 409 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	records, err := r.store.List(context.Background(), ledger.Filter{Limit: 10})
+	if err != nil || len(records) != 3 {
+		t.Fatalf("%d records, %v", len(records), err)
+	}
+	for _, rec := range records {
+		want := map[string]ledger.State{"external": ledger.Unknown, "default": ledger.Dispatched, "off": ledger.Settled}[rec.Workflow]
+		if rec.State != want || rec.BilledMaybe != 1 || rec.Crashes != 0 {
+			t.Errorf("%s: %+v", rec.Workflow, rec.Status)
+		}
+	}
+	r.close()
+	r.start(rigConfig{})
+	r.must(chat("cut").key("plain"), 200) // goes on from where it was: the second attempt of the same intent
+	r.must(chat("cut").workflow("external").key("external"), 409)
+}
