@@ -2,7 +2,6 @@
 package admin
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -45,6 +43,9 @@ func (a *API) Tenants(tenant func(*http.Request) string) http.Handler {
 	return mux
 }
 
+// ScopeHeader tells the admin port's answers, "operator", from the data port's, which show one tenant's operations.
+const ScopeHeader = "Holdfast-Scope"
+
 // Operators serves the admin port: everything, for operators only, with health and metrics beside it.
 func (a *API) Operators(guard *gateway.Guard, ready func() error, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
@@ -61,6 +62,7 @@ func (a *API) Operators(guard *gateway.Guard, ready func() error, metrics http.H
 			gateway.WriteReady(w, ready())
 			return
 		}
+		w.Header().Set(ScopeHeader, "operator")
 		if !guard.HostAllowed(r) {
 			fail(w, http.StatusForbidden, "forbidden", "this host name or origin is not allowed; add it to auth.hosts")
 			return
@@ -165,47 +167,6 @@ func instant(v string, now time.Time) (time.Time, error) {
 		return t, errors.New("give an age such as 10m or a time such as 2026-11-29T20:00:00Z")
 	}
 	return t, nil
-}
-
-// byKey takes a full idem:… key, or the caller's own key for the tenant that asks (operators: ?tenant=).
-func (a *API) byKey(w http.ResponseWriter, r *http.Request, tenant, key string) {
-	if tenant == "" {
-		tenant = r.URL.Query().Get("tenant")
-	}
-	if !strings.HasPrefix(key, "idem:") {
-		if tenant == "" {
-			tenant = "main"
-		}
-		key = idempotency.ExplicitKey(a.Policy.Env, tenant, key)
-	}
-	rec, err := a.newest(r.Context(), key, tenant)
-	switch {
-	case errors.Is(err, ledger.ErrNotFound), err == nil && tenant != "" && rec.Tenant != tenant:
-		fail(w, http.StatusNotFound, "not_found", "no operation has this key")
-	case err != nil:
-		a.away(w, err)
-	default:
-		a.write(w, r, rec)
-	}
-}
-
-// newest is the latest operation under a full key. The indexed ways come first: the listing reads every row.
-func (a *API) newest(ctx context.Context, key, tenant string) (*ledger.Record, error) {
-	rec, err := a.Ledger.Holder(ctx, key)
-	if !errors.Is(err, ledger.ErrNotFound) {
-		return rec, err
-	}
-	records, err := a.Ledger.Derived(ctx, key, 1)
-	if err == nil && len(records) == 0 {
-		records, err = a.Ledger.List(ctx, ledger.Filter{Key: key, Tenant: tenant, Limit: 1})
-	}
-	if err == nil && len(records) == 0 {
-		err = ledger.ErrNotFound
-	}
-	if err != nil {
-		return nil, err
-	}
-	return records[0], nil
 }
 
 func (a *API) show(w http.ResponseWriter, r *http.Request, tenant string) {

@@ -38,6 +38,10 @@ type adminAPI struct {
 	key  string
 	http *http.Client
 	name string // what errors call it
+	// beside says that it is a store and not a gateway.
+	beside bool
+	// instead is what else a person may do where it cannot be reached.
+	instead string
 }
 
 // adminFlags adds --admin to a command.
@@ -126,6 +130,9 @@ func (a *adminAPI) call(ctx context.Context, method, path string, q url.Values, 
 	if resp.StatusCode != http.StatusOK {
 		return a.refused(resp, text)
 	}
+	if !a.beside && resp.Header.Get(admin.ScopeHeader) == "" {
+		return fmt.Errorf("%s is none: what answers there shows one tenant's operations or is something else; name the address of `holdfast serve --admin`", a.name)
+	}
 	if err := json.Unmarshal(text, out); err != nil {
 		return fmt.Errorf("%s does not answer as one: %w; is it the address of `holdfast serve --admin`?", a.name, err)
 	}
@@ -138,8 +145,8 @@ func (a *adminAPI) unreachable(err error) error {
 	if errors.As(err, &ue) {
 		err = ue.Err // without the URL, which the name has
 	}
-	return fmt.Errorf("%s cannot be reached: %w; start `holdfast serve`, or name the address of a running one with --admin or %s",
-		a.name, err, adminEnv)
+	return fmt.Errorf("%s cannot be reached: %w; start `holdfast serve`, or name the address of a running one with --admin or %s%s",
+		a.name, err, adminEnv, a.instead)
 }
 
 func (a *adminAPI) refused(resp *http.Response, text []byte) error {
@@ -149,7 +156,7 @@ func (a *adminAPI) refused(resp *http.Response, text []byte) error {
 	}
 	switch f.Error.Code {
 	case "not_found":
-		return fmt.Errorf("%w: %s", errNoSuch, f.Error.Message)
+		return errNoSuch
 	case "unauthorized":
 		return fmt.Errorf("%s asks for a credential: set %s to a key of auth.keys with role: operator", a.name, adminKeyEnv)
 	case "invalid_request":

@@ -32,7 +32,7 @@ func openBeside(ctx context.Context, path string) (*adminAPI, func() error, erro
 	}
 	api := admin.New(admin.Config{Ledger: l, Policy: &policy.Config{Env: env}, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	everybody := api.Tenants(func(*http.Request) string { return "" })
-	return &adminAPI{base: &url.URL{Scheme: "http", Host: "store"}, name: "the store " + path,
+	return &adminAPI{base: &url.URL{Scheme: "http", Host: "store"}, name: "the store " + path, beside: true,
 		http: &http.Client{Transport: inProcess{everybody}}}, l.Close, nil
 }
 

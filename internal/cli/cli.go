@@ -56,6 +56,16 @@ func (e *usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return &usageError{fmt.Errorf(format, args...)} }
 
+// oneArg asks for one argument by its name in the help.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return usagef("%s takes one %s; see %s --help", cmd.CommandPath(), what, cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
 // group makes cmd one that only holds others: a name that it does not hold is wrong usage, where cobra would show
 // the help and exit with 0.
 func group(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
@@ -91,7 +101,7 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), storeCommand())
+		keyCommand(), explainCommand(), intentsCommand(), traceCommand(), storeCommand())
 }
 
 func serveCommand() *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"text/tabwriter"
 	"time"
 	"unicode"
 )
@@ -32,6 +33,22 @@ func or(s string) string {
 		return "–"
 	}
 	return s
+}
+
+// table aligns the cells that write separates by tabs; no line ends in blanks.
+func table(out io.Writer, write func(io.Writer)) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	write(w)
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := fmt.Fprintln(out, strings.TrimRight(line, " \n")); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func plural(n int, what string) string {

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/internal/admin"
+)
+
+// intentsCommand is `holdfast intents`.
+func intentsCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "intents",
+		Short: "List, show and resolve operations",
+		Example: `  holdfast intents list --state unknown
+  holdfast intents show 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11
+  holdfast intents resolve 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --outcome success --by alice --reason "charge ch_1 is in the dashboard"`,
+	}, intentsListCommand(), intentsShowCommand(), intentsResolveCommand())
+}
+
+// listOptions are the flags of `holdfast intents list`.
+type listOptions struct {
+	from                                             operationSource
+	state, outcome, workflow, tenant, older, younger string
+	limit                                            int
+	all, asJSON                                      bool
+}
+
+func intentsListCommand() *cobra.Command {
+	var o listOptions
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List operations, newest first; those that are not settled unless --all, --state or --outcome says otherwise",
+		Example: `  holdfast intents list                                    # what is not settled
+  holdfast intents list --state unknown --older-than 10m
+  holdfast intents list --outcome failed --newer-than 24h --workflow support_chat --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.limit < 0 {
+				return usagef("--limit is a number of operations, 0 for all")
+			}
+			return o.from.with(cmd.Context(), func(api *adminAPI) error {
+				return o.run(cmd.Context(), api, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.state, "state", "", "states, separated by commas: intent_created, dispatched, unknown, confirmed, settled")
+	f.StringVar(&o.outcome, "outcome", "", "outcomes, separated by commas: pending, success, failed, unknown, discarded")
+	f.StringVar(&o.workflow, "workflow", "", "only this workflow")
+	f.StringVar(&o.tenant, "tenant", "", "only this tenant")
+	f.StringVar(&o.older, "older-than", "", "created before: an age such as 10m, or a time such as 2026-11-29T20:00:00Z")
+	f.StringVar(&o.younger, "newer-than", "", "created after, likewise")
+	f.IntVar(&o.limit, "limit", 1000, "at most so many; 0 for all")
+	f.BoolVar(&o.all, "all", false, "settled ones too")
+	jsonFlag(cmd, &o.asJSON)
+	o.from.add(cmd)
+	return cmd
+}
+
+// listPage is how many operations are asked for at a time.
+const listPage = 500
+
+func (o *listOptions) run(ctx context.Context, api *adminAPI, out, report io.Writer) error {
+	row, end := o.printer(out)
+	more, err := o.each(ctx, api, row)
+	if err != nil {
+		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	if more {
+		_, err = fmt.Fprintf(report, "there are more than these %d; --limit N shows more, 0 all\n", o.limit)
+	}
+	return err
+}
+
+// each follows the pages up to the limit; more says that there are others.
+func (o *listOptions) each(ctx context.Context, api *adminAPI, f func(admin.Intent) error) (more bool, err error) {
+	q := o.query()
+	for shown := 0; ; {
+		n := listPage
+		if o.limit > 0 {
+			n = min(n, o.limit-shown+1) // one more tells whether there are others
+		}
+		q.Set("limit", strconv.Itoa(n))
+		page, err := api.list(ctx, q)
+		if err != nil {
+			return false, err
+		}
+		for _, v := range page {
+			if o.limit > 0 && shown == o.limit {
+				return true, nil
+			}
+			if err := f(v); err != nil {
+				return false, err
+			}
+			shown++
+		}
+		if len(page) < n {
+			return false, nil
+		}
+		q.Set("before", page[len(page)-1].ID)
+	}
+}
+
+func (o *listOptions) query() url.Values {
+	q := url.Values{}
+	for name, v := range map[string]string{"state": o.state, "outcome": o.outcome, "workflow": o.workflow, "tenant": o.tenant,
+		"older_than": o.older, "newer_than": o.younger} {
+		if v != "" {
+			q.Set(name, strings.ReplaceAll(v, " ", ""))
+		}
+	}
+	if o.all {
+		q.Set("all", "1")
+	}
+	return q
+}
+
+// printer prints one JSON array, or a table.
+func (o *listOptions) printer(out io.Writer) (row func(admin.Intent) error, end func() error) {
+	if !o.asJSON {
+		t := &intentTable{now: time.Now()}
+		return t.add, func() error { return t.write(out) }
+	}
+	sep := "["
+	row = func(v admin.Intent) error {
+		if _, err := io.WriteString(out, sep); err != nil {
+			return err
+		}
+		sep = ","
+		return writeJSON(out, v)
+	}
+	return row, func() error {
+		if sep == "[" {
+			_, err := io.WriteString(out, "[]\n")
+			return err
+		}
+		_, err := io.WriteString(out, "]\n")
+		return err
+	}
+}
+
+// intentTable is a listing for people. The tenant has a column only where there is more than one.
+type intentTable struct {
+	now  time.Time
+	rows []admin.Intent
+}
+
+func (t *intentTable) add(v admin.Intent) error {
+	t.rows = append(t.rows, v)
+	return nil
+}
+
+func (t *intentTable) write(out io.Writer) error {
+	if len(t.rows) == 0 {
+		_, err := fmt.Fprintln(out, "no operations")
+		return err
+	}
+	tenants := false
+	for _, v := range t.rows {
+		tenants = tenants || v.Tenant != t.rows[0].Tenant
+	}
+	tenant := func(s string) string {
+		if !tenants {
+			return ""
+		}
+		return s + "\t"
+	}
+	return table(out, func(w io.Writer) {
+		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%sMODEL\tCALLS\tLAST ERROR\n", tenant("TENANT"))
+		for _, v := range t.rows {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\t%d\t%s\n", v.ID, ago(v.CreatedAt, t.now), v.State, v.Outcome, clean(v.Workflow, 20),
+				tenant(clean(v.Tenant, 28)), or(clean(v.RequestedModel, 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
+		}
+	})
+}
+
+func intentsShowCommand() *cobra.Command {
+	var from operationSource
+	var tenant string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:     "show ID",
+		Short:   "Show one operation with every field; trace tells its story",
+		Example: "  holdfast intents show 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11\n  holdfast intents show order-4711 --tenant shop --json",
+		Args:    oneArg("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return from.with(cmd.Context(), func(api *adminAPI) error {
+				v, err := lookup(cmd.Context(), api, args[0], tenant)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), v)
+				}
+				return showIntent(cmd.OutOrStdout(), &v, time.Now())
+			})
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
+	jsonFlag(cmd, &asJSON)
+	from.add(cmd)
+	return cmd
+}
+
+func intentsResolveCommand() *cobra.Command {
+	var addr string
+	var r admin.Resolution
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "resolve ID",
+		Short: "Settle an unknown outcome by a person's word, which the log keeps",
+		Long: `Settle an unknown outcome by a person's word. Look at the far side first: success keeps the key, so that a repeated
+request does nothing; failed releases it, so that a repeated request is executed. The log keeps who said so, and why.`,
+		Example: `  holdfast intents resolve 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --outcome success --by alice --reason "charge ch_1 is in the dashboard"`,
+		Args:    oneArg("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.Outcome != "success" && r.Outcome != "failed" || strings.TrimSpace(r.By) == "" || strings.TrimSpace(r.Reason) == "" {
+				return usagef("resolve takes --outcome success or failed, --by NAME and --reason TEXT: the log keeps who decided and why")
+			}
+			api, err := dialAdmin(addr)
+			if err != nil {
+				return err
+			}
+			v, err := api.resolve(cmd.Context(), args[0], r)
+			if err != nil {
+				return fmt.Errorf("%s: %w", clean(args[0], 80), err)
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), v)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s; by %s: %s\n", v.ID, v.State, v.Outcome, clean(r.By, 0), clean(r.Reason, 0))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&r.Outcome, "outcome", "", "success: the effect took place; failed: it did not")
+	cmd.Flags().StringVar(&r.By, "by", "", "who decides")
+	cmd.Flags().StringVar(&r.Reason, "reason", "", "why: what was seen on the far side")
+	jsonFlag(cmd, &asJSON)
+	adminFlags(cmd, &addr)
+	return cmd
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/admin"
+)
+
+// showIntent prints every field that says something, then the history.
+func showIntent(out io.Writer, v *admin.Intent, now time.Time) error {
+	err := table(out, func(w io.Writer) {
+		for _, f := range intentFields(v, now) {
+			if f[1] != "" && f[1] != "0" {
+				fmt.Fprintf(w, "%s\t%s\n", f[0], clean(f[1], 0))
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(out); err != nil {
+		return err
+	}
+	return writeTimeline(out, timelineOf([]admin.Intent{*v}))
+}
+
+// intentFields are the fields by their names in JSON, in the order in which they are looked for.
+func intentFields(v *admin.Intent, now time.Time) [][2]string {
+	when := func(t *time.Time) string {
+		if t == nil {
+			return ""
+		}
+		return stamp(*t) + " (" + ago(t, now) + ")"
+	}
+	n := func(i int) string { return strconv.Itoa(i) }
+	partial := ""
+	if v.PartialOutputCommitted {
+		partial = "true"
+	}
+	stream := ""
+	if v.Stream {
+		stream = "true"
+	}
+	wait := ""
+	if v.RetryAfterMS > 0 {
+		wait = (time.Duration(v.RetryAfterMS) * time.Millisecond).String()
+	}
+	usage := ""
+	if v.UsageUnits != (admin.Usage{}) {
+		usage = fmt.Sprintf("%d in, %d out", v.UsageUnits.Input, v.UsageUnits.Output)
+	}
+	cost := ""
+	if v.EstimatedCost > 0 {
+		cost = strconv.FormatFloat(v.EstimatedCost, 'f', -1, 64)
+	}
+	return [][2]string{
+		{"id", v.ID}, {"state", v.State}, {"outcome", v.Outcome}, {"lane", v.Lane},
+		{"effect", v.Effect}, {"on_unknown", v.OnUnknown}, {"workflow", v.Workflow}, {"tenant", v.Tenant}, {"owner_key", v.OwnerKey},
+		{"idempotency_key", v.IdempotencyKey}, {"key_origin", v.KeyOrigin}, {"fingerprint", v.Fingerprint}, {"claim_until", when(v.ClaimUntil)},
+		{"method", v.Method}, {"path", v.Path}, {"provider", v.Provider}, {"endpoint", v.Endpoint}, {"stream", stream},
+		{"requested_model", v.RequestedModel}, {"served_model", v.ServedModel}, {"route_key", v.RouteKey}, {"tier", v.Tier},
+		{"attempt", n(v.Attempt)}, {"max_attempts", n(v.MaxAttempts)}, {"crashes", n(v.Crashes)}, {"possibly_billed", n(v.PossiblyBilled)},
+		{"http_status", n(v.HTTPStatus)}, {"last_error_type", v.LastErrorType}, {"retry_after", wait},
+		{"visibility_state", v.VisibilityState}, {"partial_output_committed", partial}, {"delivery", v.Delivery},
+		{"usage_units", usage}, {"estimated_cost", cost}, {"fallback_allowed", v.FallbackAllowed},
+		{"job_id", v.JobID}, {"parent_id", v.ParentID}, {"trigger", v.Trigger}, {"lease_owner", v.LeaseOwner},
+		{"created_at", when(v.CreatedAt)}, {"updated_at", when(v.UpdatedAt)}, {"ready_at", when(v.ReadyAt)},
+		{"expires_at", when(v.ExpiresAt)}, {"settled_at", when(v.SettledAt)}, {"policy_revision", v.PolicyRevision},
+	}
+}
