@@ -1,0 +1,213 @@
+#!/usr/bin/env bash
+# The whole test programme: every check that a change must pass.
+#
+#   ./test.sh               everything
+#   ./test.sh race fuzz     these stages only
+#   ./test.sh --list        what the stages are
+#
+# Go is all it asks for. What else it needs — a C compiler for the race detector, npm for the JavaScript clients — it
+# installs with apt-get when it runs as root on Debian or Ubuntu, and names otherwise.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+# A clone that belongs to another user makes git refuse, and the go command with it; no test reads the stamp.
+export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
+
+stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk)
+declare -A about=(
+  [format]="gofmt"
+  [paths]="no file names a folder of somebody's machine"
+  [modules]="go.mod and go.sum are tidy and what they say is what is there"
+  [vet]="go vet, also of the builds with deliberate faults and of the SDK tests"
+  [staticcheck]="staticcheck, likewise"
+  [build]="every package and the program; HOLDFAST_FULL=1 for macOS and Windows too"
+  [test]="every package's tests"
+  [race]="the same under the race detector"
+  [fuzz]="each fuzz target for a while; HOLDFAST_FUZZ=10m gives each as long as that"
+  [mutants]="deliberate faults in the code, each of which a named test must notice"
+  [crash]="kill -9 of real processes; HOLDFAST_FULL=1 for the whole programme instead of a tenth"
+  [sdk]="official SDKs against the simulator, and through the gateway with the base URL changed"
+)
+
+# --- stages
+
+sources() { find . -name '*.go' -not -path '*/node_modules/*' -not -path './.git/*'; }
+
+stage_format() {
+  local bad
+  bad=$(sources | xargs gofmt -l)
+  [[ -z $bad ]] || { echo "not formatted; run gofmt -w:"; echo "$bad"; return 1; }
+}
+
+stage_paths() {
+  # Split, so that this line does not find itself.
+  local bad words='/(ro''ot|wo''rk|ho''me/[a-z]+|Us''ers/[a-z]+|tm''p/[a-z]{2,4})/'
+  bad=$(grep -rnIE --exclude-dir=.git --exclude-dir=node_modules --exclude=go.sum "(^|[^a-zA-Z0-9_.~})-])$words" . || true)
+  [[ -z $bad ]] || { echo "$bad" | cut -c1-200; return 1; }
+}
+
+stage_modules() {
+  go mod verify
+  go mod tidy -diff
+  (cd test/sdk/go && go mod verify && go mod tidy -diff)
+}
+
+stage_vet() {
+  go vet ./...
+  go vet -tags mutant ./...
+  (cd test/sdk/go && go vet ./...)
+}
+
+stage_staticcheck() {
+  go build -o "$work/staticcheck" honnef.co/go/tools/cmd/staticcheck
+  "$work/staticcheck" ./...
+  "$work/staticcheck" -tags mutant ./...
+  (cd test/sdk/go && "$work/staticcheck" ./...)
+}
+
+stage_build() {
+  go build ./...
+  go build -o "$work/holdfast" ./cmd/holdfast
+  "$work/holdfast" --version
+  [[ -n ${HOLDFAST_FULL:-} ]] || return 0 # compiling SQLite for another system takes minutes
+  local os
+  for os in darwin windows; do
+    CGO_ENABLED=0 GOOS=$os GOARCH=arm64 go build -o "$work/holdfast-$os" ./cmd/holdfast
+    echo "$os/arm64 ok"
+  done
+}
+
+# go_test FLAGS… PACKAGES…: go test, its failures in full, its counts for the table.
+go_test() { go test -json "$@" | "$work/tally" "$work/$stage.count"; }
+
+# units are the packages; what lies under test/ starts programs and has stages of its own.
+units() { go list ./... | grep -v '/test/\(crash\|mutants\)'; }
+
+stage_test() { go_test $(units); }
+
+stage_race() {
+  need cc gcc libc6-dev
+  CGO_ENABLED=1 go_test -race $(units)
+}
+
+stage_mutants() { go_test -count=1 -timeout 20m ./test/mutants/...; }
+
+stage_crash() { go_test -count=1 -timeout 20m ./test/crash/...; }
+
+stage_sdk() {
+  need npm npm
+  local log=$work/sdk.log code=0
+  HOLDFAST=$(holdfast) test/sdk/run.sh 2>&1 | tee "$log" || code=$?
+  awk '/ passed, [0-9]+ failed, / { for (i = 2; i < NF; i++) { if ($(i+1) ~ /^passed/) p += $i; if ($(i+1) ~ /^failed/) f += $i; if ($(i+1) ~ /^skipped/) s += $i } }
+    END { print p + 0, f + 0, s + 0 }' "$log" >"$work/sdk.count"
+  return "$code"
+}
+
+# Parsers of what strangers send get longer: streams, the canonical form of a body, heads and headers, YAML.
+long_fuzz="internal/sse:FuzzParser idempotency:FuzzCanonical internal/upstream:FuzzAnswer internal/policy:FuzzParse"
+
+stage_fuzz() {
+  local file line dir name time jobs=() code=0
+  while IFS=: read -r file line; do
+    dir=$(dirname "${file#./}") name=${line#func } name=${name%%(*} time=${HOLDFAST_FUZZ:-8s}
+    [[ -z ${HOLDFAST_FUZZ:-} && " $long_fuzz " == *" $dir:$name "* ]] && time=30s
+    jobs+=("$dir $name $time")
+  done < <(sources | xargs grep -E '^func Fuzz[A-Za-z0-9_]+\(' /dev/null)
+  for name in $long_fuzz; do
+    [[ " ${jobs[*]} " == *" ${name%:*} ${name#*:} "* ]] || { echo "there is no fuzz target $name"; code=1; }
+  done
+  # Binaries first, so that the time given to a target is spent on it.
+  mkdir -p "$work/fuzz"
+  printf '%s\n' "${jobs[@]}" | cut -d' ' -f1 | sort -u | xargs -I{} sh -c \
+    'go test -c -fuzz=Fuzz -o "$0/$(echo {} | tr / _).test" ./{}' "$work/fuzz"
+  # The long ones first, two at a time.
+  export -f fuzz_one
+  printf '%s\n' "${jobs[@]}" | sort -t' ' -k3,3n | tac | xargs -P 2 -L 1 bash -c 'fuzz_one "$@"' "$work/fuzz" || code=1
+  local fails passes
+  fails=$(find "$work/fuzz" -name '*.failed' | wc -l) passes=$(find "$work/fuzz" -name '*.ok' | wc -l)
+  [[ $((fails + passes)) == "${#jobs[@]}" ]] || code=1
+  echo "$passes $fails 0" >"$work/fuzz.count"
+  return "$code"
+}
+
+# fuzz_one FOLDER NAME TIME, with the folder of binaries as $0. A worker that is still busy when the time is up makes
+# the go command say "context deadline exceeded" (golang.org/issue/75804): that found nothing, and is tried once more.
+fuzz_one() {
+  local dir=$1 name=$2 time=$3 bin=$0/${1//\//_}.test log=$0/${1//\//_}.$2.log try
+  mkdir -p "$0/cache"
+  for try in 1 2; do
+    if (cd "$dir" && "$bin" -test.run='^$' -test.fuzz="^$name\$" -test.fuzztime="$time" -test.fuzzminimizetime=1x \
+      -test.parallel=1 -test.fuzzcachedir="$0/cache/$dir") >"$log" 2>&1; then
+      echo "ok    $dir $name $time: $(grep -o 'execs: [0-9]*' "$log" | tail -1)"
+      : >"${log%.log}.ok"
+      return 0
+    fi
+    grep -q 'context deadline exceeded' "$log" && ! grep -q 'Failing input' "$log" || break
+    echo "again $dir $name: $(grep -m1 'context deadline exceeded' "$log")"
+  done
+  echo "FAIL  $dir $name"
+  tail -n 60 "$log"
+  : >"${log%.log}.failed"
+  return 1
+}
+
+# --- what they need
+
+# holdfast prints the path of a program that is built once.
+holdfast() {
+  [[ -x $work/holdfast ]] || go build -o "$work/holdfast" ./cmd/holdfast
+  echo "$work/holdfast"
+}
+
+# need COMMAND PACKAGE…: installs the packages where the command is missing.
+need() {
+  local command=$1
+  shift
+  command -v "$command" >/dev/null && return 0
+  if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
+    echo "$command is missing: install $*, or run this as root on Debian or Ubuntu"
+    return 1
+  fi
+  echo "installing $*"
+  {
+    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends "$@"
+  } >"$work/apt.log" 2>&1 || { tail -n 20 "$work/apt.log"; return 1; }
+}
+
+# --- the run
+
+if [[ ${1:-} == --list ]]; then
+  for stage in "${stages[@]}"; do printf '%-12s %s\n' "$stage" "${about[$stage]}"; done
+  exit 0
+fi
+for arg in "$@"; do
+  [[ -n ${about[$arg]:-} ]] || { echo "there is no stage $arg; ./test.sh --list names them" >&2; exit 2; }
+done
+command -v go >/dev/null || { echo "go is missing: https://go.dev/dl has it; 1.26 or later" >&2; exit 2; }
+
+work=$(mktemp -d)
+export work
+trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
+go build -o "$work/tally" ./test/tally
+
+table=() failed=0 passes=0 fails=0 skips=0 begun=$SECONDS
+for stage in "${stages[@]}"; do
+  [[ $# == 0 || " $* " == *" $stage "* ]] || continue
+  printf '\n=== %s: %s\n' "$stage" "${about[$stage]}"
+  start=$SECONDS code=0
+  set +e # not `if`, which would switch off errexit inside the stage
+  (set -e; "stage_$stage")
+  code=$?
+  set -e
+  p=1 f=0 s=0
+  if [[ -s $work/$stage.count ]]; then read -r p f s <"$work/$stage.count"; elif [[ $code != 0 ]]; then p=0; fi
+  [[ $code == 0 || $f != 0 ]] || f=1
+  if [[ $code == 0 && $f == 0 ]]; then word=ok; else word=FAILED failed=1; fi
+  passes=$((passes + p)) fails=$((fails + f)) skips=$((skips + s))
+  table+=("$(printf '%-12s %-7s %7d %7d %8d %6ds' "$stage" "$word" "$p" "$f" "$s" $((SECONDS - start)))")
+done
+
+printf '\n%-12s %-7s %7s %7s %8s %7s\n' stage result passed failed skipped time
+printf '%s\n' "${table[@]}"
+printf '%-12s %-7s %7d %7d %8d %6ds\n' total "$([[ $failed == 0 ]] && echo ok || echo FAILED)" "$passes" "$fails" "$skips" $((SECONDS - begun))
+exit "$failed"
