@@ -153,13 +153,16 @@ func BenchmarkWholeIntents(b *testing.B) {
 			wholeIntents(b, l, callers)
 		})
 	}
-	var path string
+	path := ""
+	grow := func() string { // once, and only when one of these is asked for
+		if path == "" {
+			path = grown(b, *oldIntents)
+		}
+		return path
+	}
 	for _, callers := range []int{1, 16, 64, 256} {
 		b.Run(fmt.Sprintf("old=%d/callers=%d", *oldIntents, callers), func(b *testing.B) {
-			if path == "" {
-				path = grown(b, *oldIntents)
-			}
-			l, err := Open(context.Background(), Config{Path: path})
+			l, err := Open(context.Background(), Config{Path: grow()})
 			if err != nil {
 				b.Fatal(err)
 			}
