@@ -205,7 +205,11 @@ func (w *walFile) Sync(flags vfs.SyncFlag) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	w.files.hook("commit.sync")
+	hook := w.files.hook
+	if w.dirty < 0 {
+		hook = func(string) {} // a checkpoint's sync, which belongs to no commit
+	}
+	hook("commit.sync")
 	err := w.File.Sync(flags)
 	if err != nil && mutant.On("retry-sync") {
 		err = w.File.Sync(flags)
@@ -215,7 +219,7 @@ func (w *walFile) Sync(flags vfs.SyncFlag) error {
 		return err
 	}
 	w.dirty = -1
-	w.files.hook("commit.synced")
+	hook("commit.synced")
 	return nil
 }
 

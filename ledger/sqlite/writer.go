@@ -108,14 +108,24 @@ func (l *Ledger) commit(b *batch) {
 		if err != nil {
 			verdict = err
 		}
-		if it.fn != nil {
-			it.err = verdict
-		} else if !mutant.On("ack-early") {
-			it.w.Err = verdict
-		}
+		it.tell(verdict)
 	}
 	l.queue.settled(b)
 	close(b.done)
+}
+
+// tell writes the outcome where the waiter of it looks.
+func (it *item) tell(verdict error) {
+	switch {
+	case it.fn != nil:
+		it.err = verdict
+	case mutant.On("ack-early"): // told already
+	default:
+		it.w.Err = verdict
+		if !errors.Is(verdict, ledger.ErrClaimed) {
+			it.w.Holder = "" // of a run that was undone
+		}
+	}
 }
 
 // errDown is why nothing can be committed now.
