@@ -279,5 +279,13 @@ func (o *keyOptions) printPairs(out io.Writer, cfg *policy.Config) error {
 	if err != nil {
 		return err
 	}
-	return keyer.Pairs(o.pairs, func(p idempotency.PairResult) error { return writeJSON(out, p) })
+	found := false
+	err = keyer.Pairs(o.pairs, func(p idempotency.PairResult) error {
+		found = true
+		return writeJSON(out, p)
+	})
+	if err == nil && !found {
+		err = fmt.Errorf(`%s has no pairs; an index is {"pairs": [{"id", "a": {"file", "endpoint", "headers"}, "b"}]}`, o.pairs)
+	}
+	return err
 }
