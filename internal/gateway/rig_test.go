@@ -149,7 +149,9 @@ func (r *rig) close() {
 	if err := r.store.Close(); err != nil {
 		r.t.Error(err)
 	}
-	//VERIFY
+	if found, err := sqlite.Verify(context.Background(), r.path); err != nil || len(found) > 0 {
+		r.t.Errorf("store verify: %v %v", found, err)
+	}
 }
 
 // script sets what the simulator does with the calls of an operation, one step a call.

@@ -162,7 +162,8 @@ func TestStrictHoldsTheCompletingEvent(t *testing.T) {
 	for _, wire := range wires {
 		r, f := newFaultyRig(t)
 		door := make(chan struct{})
-		r.script(wire, `{"chunks":4,"hold":"last","hold_at":"event","hold_n":3}`)
+		lead := map[string]int{"openai-chat": 3, "openai-responses": 6, "anthropic": 4, "gemini-sse": 2, "gemini-array": 2}[wire]
+		r.script(wire, fmt.Sprintf(`{"chunks":4,"hold":"last","hold_at":"event","hold_n":%d}`, lead))
 		resp, err := r.open(ask(wire, wire).workflow("strict").key("k"))
 		if err != nil {
 			t.Fatal(err)
