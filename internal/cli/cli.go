@@ -101,12 +101,12 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), intentsCommand(), traceCommand(), storeCommand())
+		keyCommand(), explainCommand(), intentsCommand(), traceCommand(), storeCommand(), benchCommand())
 }
 
 func serveCommand() *cobra.Command {
 	var c holdfast.Config
-	var level, format, ready string
+	var level, format, ready, profile string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway: data plane, admin API and metrics",
@@ -126,7 +126,7 @@ what was in flight as interrupted.`,
 				return &usageError{err}
 			}
 			c.Logger = logger
-			return serve(cmd.Context(), c, ready)
+			return profiled(cmd.Context(), profile, func(ctx context.Context) error { return serve(ctx, c, ready) })
 		},
 	}
 	f := cmd.Flags()
@@ -139,6 +139,8 @@ what was in flight as interrupted.`,
 	f.StringVar(&ready, "ready-file", "", "file that gets {\"listen\":ADDRESS,\"admin\":ADDRESS,\"pid\":N} once both listeners accept; removed on the way out")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	f.StringVar(&format, "log-format", "text", "text or json")
+	f.StringVar(&profile, "pprof", "", "file for a CPU profile (holdfast bench --cpuprofile-gateway)")
+	_ = f.MarkHidden("pprof") // fails for flags that do not exist
 	return cmd
 }
 

@@ -59,6 +59,7 @@ func newBench(ctx context.Context, cfg Bench, now time.Time) *benchServer {
 		{"/v1/responses", `,"stream":true}`},
 		{"/v1/messages", "}"},
 		{"/v1/messages", `,"stream":true}`},
+		{"/v1/messages/count_tokens", "}"},
 		{"/v1/embeddings", "}"},
 		{"/v1beta/models/sim:generateContent", "}"},
 		{"/v1beta/models/sim:streamGenerateContent", "}"},
