@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -36,6 +37,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 		set.Answer, set.KeepUntil = &e.answered.answer, e.answered.until
 		set.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: s.body}
 	}
+	e.attempted(ledger.AttemptSuccess, "")
 	strict := e.wf.Durability == policy.Strict
 	err := e.op.Settle(set, !strict, e.landed)
 	h := &head{status: resp.Status, header: resp.Header, stream: s.events > 0, unrecorded: s.unrecorded}
@@ -55,11 +57,12 @@ func (e *execution) conclude(v verdict, how ending, body *ledger.Body) {
 	if how.fail != nil {
 		how.fail.Intent = e.op.ID()
 	}
+	e.attempted(v.end, v.kind)
 	if errors.Is(e.cause(), errInterrupted) && v.end != ledger.AttemptFailed {
 		e.interrupted(how)
 		return
 	}
-	if v.end == ledger.AttemptUnknown && (e.op.Head().Hold || v.lane != "") {
+	if v.end == ledger.AttemptUnknown && (e.op.Head().Hold || v.lane != "") && !mutant.On("unknown-is-failed") {
 		e.lose(v, how, body)
 		return
 	}

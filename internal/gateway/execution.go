@@ -49,6 +49,7 @@ type execution struct {
 	op       *intent.Op
 	rec      *recording
 	tries    int
+	sent     time.Time // when the upstream call began
 	began    time.Time // ledger time of the first sighting
 	budget   time.Duration
 	finished chan struct{}
@@ -127,6 +128,7 @@ func (e *execution) run() {
 	e.watch = e.newWatch()
 	defer e.watch.stop()
 	mutant.Point("send.before")
+	e.sent = time.Now()
 	resp, err := e.g.upstream.Do(e.ctx, e.request)
 	mutant.Point("send.after")
 	if err != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -48,8 +49,22 @@ func (c *call) observe() {
 	if source == "" {
 		source = "none"
 	}
+	took := time.Since(c.began)
+	if c.g.logger.Enabled(c.r.Context(), slog.LevelDebug) {
+		id := ""
+		if c.exec != nil {
+			id = c.exec.opID()
+		}
+		c.g.logger.Debug("request", "intent", id, "workflow", c.workflow(), "method", c.r.Method, "path", c.path, "status", c.status,
+			"source", source, "code", string(c.code), "took", took)
+	}
 	c.g.observer.Request(Request{Workflow: c.workflow(), Effect: c.effect, Source: source, Code: c.code, Status: c.status,
-		Took: time.Since(c.began)})
+		Took: took})
+}
+
+// attempted reports the end of an upstream call.
+func (e *execution) attempted(end ledger.AttemptEnd, kind string) {
+	e.g.observer.Attempt(Attempt{Workflow: e.wf.Name, Tier: e.source(), End: end, Error: kind, Took: time.Since(e.sent)})
 }
 
 // lookAgain gives up the execution that stood down.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -54,7 +55,8 @@ func (e *execution) judge(status int, header map[string][]string, body []byte) v
 	if !known {
 		v.end = ledger.AttemptUnknown
 	}
-	v.keep = known && !s.Retryable && slices.Contains(permanent, status) && s.Class != signal.QuotaExhausted
+	lasting := !s.Retryable && slices.Contains(permanent, status) && s.Class != signal.QuotaExhausted
+	v.keep = known && (lasting || mutant.On("stored-transient-failure"))
 	return v
 }
 
