@@ -146,5 +146,9 @@ func (c *change) end(e Ending) {
 
 func (c *change) write() *ledger.Write {
 	c.st.Version, c.st.UpdatedAt = c.before+1, c.now
-	return &ledger.Write{ID: c.op.head.ID, Version: c.before, Status: c.st, Events: c.events, HeldKey: c.op.claim}
+	w := &ledger.Write{ID: c.op.head.ID, Version: c.before, Status: c.st, Events: c.events, HeldKey: c.op.claim}
+	if c.st.State == ledger.Dispatched && mutant.On("no-dispatched-record") {
+		w.Status.State, w.Status.Attempt = ledger.Created, 0
+	}
+	return w
 }

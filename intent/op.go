@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -140,7 +141,7 @@ func (o *Op) settlement(s Settlement) (*change, *ledger.Write) {
 	}
 	w := c.write()
 	w.Settle, w.Answer = true, s.Answer
-	if !s.KeepUntil.IsZero() {
+	if !s.KeepUntil.IsZero() && !mutant.On("release-on-settle") {
 		w.Claim, w.ClaimUntil = ledger.ClaimKeep, s.KeepUntil
 	}
 	if s.Body != nil {
@@ -155,6 +156,9 @@ func (o *Op) relax(c *change, w *ledger.Write, done func(error)) {
 }
 
 func (o *Op) strict(c *change, w *ledger.Write, done func(error)) error {
+	if c.err != nil {
+		return c.err
+	}
 	result := make(chan error, 1)
 	o.persist(c, w, func(err error) {
 		result <- err
@@ -177,13 +181,18 @@ func (o *Op) Lose(e Ending, body *ledger.Body) error {
 	e.End = ledger.AttemptUnknown
 	c := o.change(o.log.ledger.Now())
 	c.end(e)
-	c.step(stepLose, ledger.Event{Reason: e.Reason, Rule: e.Rule})
-	c.st.Outcome = ledger.OutcomeUnknown
+	c.lose(ledger.Event{Reason: e.Reason, Rule: e.Rule})
 	w := c.write()
 	if body != nil {
 		w.Bodies = []ledger.Body{*body}
 	}
 	return o.strict(c, w, nil)
+}
+
+// lose holds the intent. What only evidence or a person ends neither expires nor belongs to an owner.
+func (c *change) lose(e ledger.Event) {
+	c.step(stepLose, e)
+	c.st.Outcome, c.st.LeaseOwner, c.st.ExpiresAt = ledger.OutcomeUnknown, "", time.Time{}
 }
 
 // Discard settles an intent of which nothing was sent.
