@@ -12,10 +12,11 @@ import (
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// The two ways to a record: any intent, and an unsettled one by its small row.
+// The two ways to a record: any intent, and an unsettled one by its small row. The latter joins no result, by a key
+// that none has: a bare ON 0 would walk the table.
 const (
 	fromAny  = ` FROM intent i LEFT JOIN open o ON o.intent = i.id LEFT JOIN result r ON r.seq = i.seq AND o.intent IS NULL `
-	fromOpen = ` FROM open o CROSS JOIN intent i ON i.seq = o.seq LEFT JOIN result r ON 0 `
+	fromOpen = ` FROM open o CROSS JOIN intent i ON i.seq = o.seq LEFT JOIN result r ON r.seq = 0 `
 )
 
 var selectRecord = `SELECT ` + qualified("i", intentColumns) + `, ` + qualified("o", statusColumns) + `, ` +
