@@ -13,12 +13,12 @@ cd "$(dirname "$0")"
 # A clone that belongs to another user makes git refuse, and the go command with it; no test reads the stamp.
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
-stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk)
+stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk examples)
 declare -A about=(
   [format]="gofmt"
   [paths]="no file names a folder of somebody's machine"
   [modules]="go.mod and go.sum are tidy and what they say is what is there"
-  [vet]="go vet, also of the builds with deliberate faults and of the SDK tests"
+  [vet]="go vet, also of the build with deliberate faults"
   [staticcheck]="staticcheck, likewise"
   [build]="every package and the program; HOLDFAST_FULL=1 for macOS and Windows too"
   [test]="every package's tests"
@@ -27,7 +27,11 @@ declare -A about=(
   [mutants]="deliberate faults in the code, each of which a named test must notice"
   [crash]="kill -9 of real processes; HOLDFAST_FULL=1 for the whole programme instead of a tenth"
   [sdk]="official SDKs against the simulator, and through the gateway with the base URL changed"
+  [examples]="examples/quickstart, with curl and with the official Go client"
 )
+
+# What needs the official SDKs is a module of its own, so that no user of this one downloads them.
+modules="test/sdk/go examples/quickstart/go"
 
 # --- stages
 
@@ -49,20 +53,23 @@ stage_paths() {
 stage_modules() {
   go mod verify
   go mod tidy -diff
-  (cd test/sdk/go && go mod verify && go mod tidy -diff)
+  local dir
+  for dir in $modules; do (cd "$dir" && go mod verify && go mod tidy -diff); done
 }
 
 stage_vet() {
   go vet ./...
   go vet -tags mutant ./...
-  (cd test/sdk/go && go vet ./...)
+  local dir
+  for dir in $modules; do (cd "$dir" && go vet ./...); done
 }
 
 stage_staticcheck() {
   go build -o "$work/staticcheck" honnef.co/go/tools/cmd/staticcheck
   "$work/staticcheck" ./...
   "$work/staticcheck" -tags mutant ./...
-  (cd test/sdk/go && "$work/staticcheck" ./...)
+  local dir
+  for dir in $modules; do (cd "$dir" && "$work/staticcheck" ./...); done
 }
 
 stage_build() {
@@ -83,10 +90,14 @@ go_test() { go test -json "$@" | "$work/tally" "$work/$stage.count"; }
 # units are the packages; what lies under test/ starts programs and has stages of its own.
 units() { go list ./... | grep -v '/test/\(crash\|mutants\)'; }
 
-stage_test() { go_test $(units); }
+stage_test() {
+  need curl curl ca-certificates
+  go_test $(units)
+}
 
 stage_race() {
   need cc gcc libc6-dev
+  need curl curl ca-certificates
   CGO_ENABLED=1 go_test -race $(units)
 }
 
@@ -101,6 +112,11 @@ stage_sdk() {
   awk '/ passed, [0-9]+ failed, / { for (i = 2; i < NF; i++) { if ($(i+1) ~ /^passed/) p += $i; if ($(i+1) ~ /^failed/) f += $i; if ($(i+1) ~ /^skipped/) s += $i } }
     END { print p + 0, f + 0, s + 0 }' "$log" >"$work/sdk.count"
   return "$code"
+}
+
+stage_examples() {
+  need curl curl ca-certificates
+  HOLDFAST=$(holdfast) examples/quickstart/run.sh
 }
 
 # Parsers of what strangers send get longer: streams, the canonical form of a body, heads and headers, YAML.
