@@ -140,6 +140,19 @@ func keyReused(t *testing.T, c client, streamed bool) {
 	ownError(t, c, streamed, call{op: op, prompt: "second meaning", header: key}, http.StatusUnprocessableEntity, "idempotency_key_reused", 1)
 }
 
+// TestKeyOnAnotherPath: Gemini's plain and streamed calls have the same body and differ in their path alone, which is
+// a part of what a key stands for (semantics 15).
+func TestKeyOnAnotherPath(t *testing.T) {
+	needGateway(t)
+	c := geminiClient(theRig.url)
+	op := theRig.op()
+	in := call{op: op, prompt: "same words", header: map[string]string{"Idempotency-Key": op}}
+	if _, _, err := c.ask(t.Context(), false, in); err != nil {
+		t.Fatal(err)
+	}
+	ownError(t, c, true, in, http.StatusUnprocessableEntity, "idempotency_key_reused", 1)
+}
+
 // outcomeUnknown: an external call whose reply was lost is never sent again; the caller is told so, twice.
 func outcomeUnknown(t *testing.T, c client, streamed bool) {
 	op := theRig.op()

@@ -90,6 +90,15 @@ suite('errors of the gateway raise the usual types', { ...parallel, ...gatewayOn
   }
 });
 
+// Gemini's plain and streamed calls have the same body and differ in their path alone (semantics 15).
+test('google/genai: the same key on another path', gatewayOnly, async () => {
+  const client = clients.find(({ name }) => name === 'google/genai');
+  const op = newOp();
+  const call = { op, prompt: 'same words', headers: { 'Idempotency-Key': op } };
+  assert.ifError((await ask(client, false, call)).error);
+  await own(client, true, call, 422, 'idempotency_key_reused', 1);
+});
+
 suite('a gateway with credentials of its own refuses others (semantics 44)', { ...parallel, skip: !guarded && 'HOLDFAST_GUARDED_URL is not set' }, () => {
   for (const client of guarded ? clientsOf(guarded) : []) {
     for (const streamed of [false, true]) {
