@@ -92,10 +92,12 @@ func (l *Ledger) Open(ctx context.Context, after string, limit int) ([]*ledger.R
 	return l.records(ctx, selectRecord+fromOpen+`WHERE o.intent > ? ORDER BY o.intent LIMIT ?`, after, limit)
 }
 
+var dueQuery = selectRecord + fromOpen + `WHERE o.expires_at IS NOT NULL AND o.expires_at <= ?
+	ORDER BY o.expires_at LIMIT ?`
+
 // Due implements ledger.Ledger.
 func (l *Ledger) Due(ctx context.Context, now time.Time, limit int) ([]*ledger.Record, error) {
-	return l.records(ctx, selectRecord+fromOpen+`WHERE o.expires_at IS NOT NULL AND o.expires_at <= ?
-		ORDER BY o.expires_at LIMIT ?`, now, limit)
+	return l.records(ctx, dueQuery, now, limit)
 }
 
 // Counts implements ledger.Ledger.
