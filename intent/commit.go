@@ -22,12 +22,14 @@ func (o *Op) commit(c *change, w *ledger.Write, late func()) error {
 }
 
 func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()) error {
-	timer := time.NewTimer(o.log.wait)
-	defer timer.Stop()
+	timer := o.log.timer()
 	select {
 	case <-done:
+		timer.Stop()
+		o.log.timers.Put(timer)
 		return o.landed(c, w)
 	case <-timer.C:
+		o.log.timers.Put(timer)
 	}
 	o.log.pending.Go(func() {
 		<-done
@@ -38,6 +40,17 @@ func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()
 	return ErrCommitWait
 }
 
+// timer takes one that was used before: every commit needs one and hardly any fires. A stopped one sends
+// nothing (Go 1.23).
+func (g *Log) timer() *time.Timer {
+	t, ok := g.timers.Get().(*time.Timer)
+	if !ok {
+		return time.NewTimer(g.wait)
+	}
+	t.Reset(g.wait)
+	return t
+}
+
 // landed takes over the status that w made durable.
 func (o *Op) landed(c *change, w *ledger.Write) error {
 	if w.Err != nil {
@@ -45,7 +58,7 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 	}
 	o.mu.Lock()
 	from := o.st.State
-	o.st = c.st
+	o.st, o.running = c.st, c.running
 	o.mu.Unlock()
 	if from != c.st.State {
 		o.log.observe(Change{Head: &o.head, From: from, To: c.st.State, Outcome: c.st.Outcome})
@@ -91,12 +104,14 @@ type change struct {
 	st     ledger.Status
 	events []ledger.Event
 	err    error
+
+	running bool // of the attempt that was dispatched last
 }
 
 func (o *Op) change(now time.Time) *change {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return &change{op: o, now: now, before: o.st.Version, st: o.st, events: make([]ledger.Event, 0, 3)}
+	return &change{op: o, now: now, before: o.st.Version, st: o.st, running: o.running, events: make([]ledger.Event, 0, 3)}
 }
 
 // step moves the status along one arrow and writes down why.
@@ -122,14 +137,26 @@ func (c *change) add(e ledger.Event) {
 	c.events = append(c.events, e)
 }
 
+// dispatch begins an attempt; the one before it must have ended, or calls could not be counted (semantics 1).
 func (c *change) dispatch(s step, a *Attempt) {
+	c.require(!c.running, "attempt beside another")
 	c.step(s, ledger.Event{})
+	c.running = true
 	c.st.Attempt++
 	c.st.RouteKey, c.st.Tier, c.st.ServedModel = a.Route, a.Tier, a.Model
 	c.add(ledger.Event{Kind: "attempt", Attempt: c.st.Attempt, Route: a.Route, Tier: a.Tier})
 }
 
+func (c *change) require(ok bool, step string) {
+	if !ok && c.err == nil {
+		c.err = &IllegalStepError{Step: step, State: c.st.State}
+	}
+}
+
+// end records how the running attempt ended, once.
 func (c *change) end(e Ending) {
+	c.require(c.running, "end of no attempt")
+	c.running = false
 	if e.Billed {
 		c.st.BilledMaybe++
 	}

@@ -51,6 +51,7 @@ type Log struct {
 	ids     ids
 	pending sync.WaitGroup // writes whose callers no longer wait
 	stopped chan struct{}
+	timers  sync.Pool // of *time.Timer, stopped
 	settler *settler
 	alone   bool
 }

@@ -18,14 +18,15 @@ type Op struct {
 	head  ledger.Intent
 	claim string
 
-	mu sync.Mutex
-	st ledger.Status
+	mu      sync.Mutex
+	st      ledger.Status
+	running bool // an attempt is on its way, as far as this hand knows
 }
 
 // Load takes an intent read from the ledger in hand.
 func (g *Log) Load(r *ledger.Record) *Op {
 	// Acting on a claim that an unclaimed intent never had touches no row, so the key alone is enough.
-	return &Op{log: g, head: r.Intent, st: r.Status, claim: r.Key}
+	return &Op{log: g, head: r.Intent, st: r.Status, claim: r.Key, running: r.State == ledger.Dispatched && r.LeaseOwner != ""}
 }
 
 // ID is the intent's id.

@@ -109,8 +109,7 @@ func (o *Op) interrupt(reason, kind string, crashes int) error {
 	c.st.Crashes += crashes
 	c.end(Ending{End: ledger.AttemptUnknown, Error: kind, Reason: reason, Rule: "semantics 2", Billed: true})
 	if o.head.Hold {
-		c.step(stepLose, ledger.Event{Reason: reason, Rule: "on_unknown: hold"})
-		c.st.Outcome, c.st.LeaseOwner = ledger.OutcomeUnknown, ""
+		c.lose(ledger.Event{Reason: reason, Rule: "on_unknown: hold"})
 		return o.strict(c, c.write(), nil)
 	}
 	if !o.head.Stream && o.head.Key != "" {
@@ -160,7 +159,7 @@ func (g *Log) Expire(ctx context.Context) (int, error) {
 	}
 	settled := 0
 	for _, r := range records {
-		if r.LeaseOwner != "" {
+		if r.LeaseOwner != "" || r.State == ledger.Unknown {
 			continue
 		}
 		if err := g.expireOne(r); errors.Is(err, ledger.ErrStale) {
