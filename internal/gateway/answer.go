@@ -22,11 +22,12 @@ func (c *call) answer() *Error {
 			Intent: e.opID()}
 	}
 	defer cur.detach()
-	ctx, stop := c.patience()
-	if c.leader {
-		ctx = c.r.Context() // its execution has bounds of its own
+	ctx := c.r.Context() // the execution's own bounds are enough for its first client
+	if !c.leader {
+		var stop context.CancelFunc
+		ctx, stop = c.patience()
+		defer stop()
 	}
-	defer stop()
 	h, end, err := cur.begin(ctx)
 	if err != nil {
 		return c.gone(e, ctx)
@@ -83,7 +84,7 @@ func (c *call) headers(h *head) {
 				out[name] = v
 			}
 		}
-		set(out, "Idempotency-Replayed", "true")
+		c.set(out, "Idempotency-Replayed", "true")
 	} else {
 		for name, v := range h.header {
 			if !hopByHop[name] && name != "Content-Length" && name != "X-Should-Retry" {
@@ -96,45 +97,45 @@ func (c *call) headers(h *head) {
 		c.failedHeaders(out, h)
 	}
 	if h.unrecorded {
-		set(out, "Holdfast-Recorded", "no")
+		c.set(out, "Holdfast-Recorded", "no")
 	}
 	if h.stream {
-		set(out, "Trailer", "Holdfast-Stored")
-		set(out, "X-Accel-Buffering", "no")
+		c.set(out, "Trailer", "Holdfast-Stored")
+		c.set(out, "X-Accel-Buffering", "no")
 	} else {
 		if h.pending {
-			set(out, "Holdfast-Stored", "pending")
+			c.set(out, "Holdfast-Stored", "pending")
 		}
-		set(out, "Content-Length", strconv.FormatInt(c.exec.rec.length(), 10))
+		c.set(out, "Content-Length", strconv.FormatInt(c.exec.rec.length(), 10))
 	}
 	c.w.WriteHeader(h.status)
 }
 
 // failedHeaders say of the provider's own error what may be done about it.
 func (c *call) failedHeaders(out http.Header, h *head) {
-	set(out, "X-Should-Retry", "false")
+	c.set(out, "X-Should-Retry", "false")
 	safe := safeYes
 	if h.unknown && c.effect == ledger.EffectExternal {
 		safe = safeAfter
 	}
-	set(out, "Holdfast-Safe-To-Retry", safe)
+	c.set(out, "Holdfast-Safe-To-Retry", safe)
 }
 
 // operation writes what every answer says of its operation.
 func (c *call) operation(out http.Header) {
 	e := c.exec
 	if id := e.opID(); id != "" {
-		set(out, "Holdfast-Intent", id)
+		c.set(out, "Holdfast-Intent", id)
 	}
 	source := e.source()
 	if c.replay {
 		source = "replay"
 	}
-	set(out, "Holdfast-Source", source)
-	set(out, "Holdfast-Attempts", strconv.Itoa(e.tries))
+	c.set(out, "Holdfast-Source", source)
+	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.tries))
 	if e.spec.Model != "" {
-		set(out, "Holdfast-Requested-Model", e.spec.Model)
-		set(out, "Holdfast-Served-Model", e.servedModel())
+		c.set(out, "Holdfast-Requested-Model", e.spec.Model)
+		c.set(out, "Holdfast-Served-Model", e.servedModel())
 	}
 }
 
@@ -175,7 +176,7 @@ func (c *call) finish(cur *cursor, end *ending) {
 		_, _ = c.w.Write(end.tail)
 	}
 	if cur.rec.isPending() {
-		set(c.w.Header(), "Holdfast-Stored", "pending")
+		c.set(c.w.Header(), "Holdfast-Stored", "pending")
 	}
 }
 
@@ -193,20 +194,20 @@ func (c *call) replayStored(s *stored) *Error {
 	for name, v := range s.answer.Header {
 		out[name] = v
 	}
-	set(out, "Idempotency-Replayed", "true")
-	set(out, "Holdfast-Intent", s.id)
-	set(out, "Holdfast-Source", "replay")
-	set(out, "Holdfast-Attempts", strconv.Itoa(s.tries))
-	set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
+	c.set(out, "Idempotency-Replayed", "true")
+	c.set(out, "Holdfast-Intent", s.id)
+	c.set(out, "Holdfast-Source", "replay")
+	c.set(out, "Holdfast-Attempts", strconv.Itoa(s.tries))
+	c.set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
 	if s.model[0] != "" {
-		set(out, "Holdfast-Requested-Model", s.model[0])
-		set(out, "Holdfast-Served-Model", s.model[1])
+		c.set(out, "Holdfast-Requested-Model", s.model[0])
+		c.set(out, "Holdfast-Served-Model", s.model[1])
 	}
 	if s.answer.HTTPStatus >= 400 {
-		set(out, "X-Should-Retry", "false")
-		set(out, "Holdfast-Safe-To-Retry", safeNo)
+		c.set(out, "X-Should-Retry", "false")
+		c.set(out, "Holdfast-Safe-To-Retry", safeNo)
 	}
-	set(out, "Content-Length", strconv.Itoa(len(s.body)))
+	c.set(out, "Content-Length", strconv.Itoa(len(s.body)))
 	c.done, c.replay, c.status, c.source = true, true, s.answer.HTTPStatus, "replay"
 	c.w.WriteHeader(s.answer.HTTPStatus)
 	_, _ = c.w.Write(s.body)

@@ -16,7 +16,9 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
@@ -35,6 +37,7 @@ func bench(b *testing.B, handler http.Handler, path, header string, body func(n 
 	b.ReportAllocs()
 	b.SetParallelism(32)
 	b.ResetTimer()
+	before := cpu()
 	b.RunParallel(func(pb *testing.PB) {
 		conn, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -69,6 +72,14 @@ func bench(b *testing.B, handler http.Handler, path, header string, body func(n 
 			}
 		}
 	})
+	b.ReportMetric(float64((cpu()-before).Nanoseconds())/float64(b.N)/1000, "cpu-µs/op")
+}
+
+// cpu is the time that this process has computed: client, gateway and provider together.
+func cpu() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 var padding = strings.Repeat("lorem ipsum ", 80)
@@ -102,6 +113,7 @@ func BenchmarkGateway(b *testing.B) {
 		{"stream", "/v1/chat/completions", "", streamBody},
 		{"read", "/v1/models", "", func(int64) []byte { return nil }},
 	} {
+		b.Run(c.name+"/direct", func(b *testing.B) { bench(b, provider, c.path, c.header, c.body) })
 		b.Run(c.name+"/ReverseProxy", func(b *testing.B) { bench(b, reverse, c.path, c.header, c.body) })
 		b.Run(c.name+"/gateway", func(b *testing.B) { bench(b, gw, c.path, c.header, c.body) })
 	}

@@ -48,9 +48,23 @@ type call struct {
 	admitted bool
 	replay   bool
 
+	values [16]string // of the header fields that set wrote
+	used   int
+
 	code   Code // of a refusal, for telemetry
 	source string
 	status int
+}
+
+// set writes a header field, whose name is in canonical form, without an allocation of its own.
+func (c *call) set(h http.Header, name, value string) {
+	if c.used == len(c.values) {
+		set(h, name, value)
+		return
+	}
+	c.values[c.used] = value
+	h[name] = c.values[c.used : c.used+1 : c.used+1]
+	c.used++
 }
 
 // release gives back what the call itself holds.
