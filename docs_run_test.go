@@ -67,7 +67,7 @@ func expect(t *testing.T, commands, want, got string) {
 		}
 		parts := strings.Split(line, "…")
 		for i := range parts {
-			parts[i] = regexp.QuoteMeta(parts[i])
+			parts[i] = regexp.QuoteMeta(strings.TrimSpace(parts[i]))
 		}
 		at := regexp.MustCompile(strings.Join(parts, `[^\n]*`)).FindStringIndex(rest)
 		if at == nil {
