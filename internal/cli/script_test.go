@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,8 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-
-	"encoding/json"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -45,7 +44,7 @@ func TestScript(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"start": start, "stop": stop, "ports": ports, "post": post, "put": put, "mask": mask, "exits": exits,
+			"start": start, "stop": stop, "crash": crash, "lose": lose, "await": await, "ports": ports, "post": post, "put": put, "mask": mask, "exits": exits,
 		},
 	})
 }
@@ -112,6 +111,13 @@ func stop(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprint(ts.Stdout(), b.text())
 }
 
+// crash NAME ends a process as kill -9 does.
+func crash(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.Value("running").(map[string]*background)[args[0]]
+	ts.Check(b.cmd.Process.Kill())
+	<-b.done
+}
+
 // ports FILE waits for nothing: it reads a ready file into $LISTEN and $ADMIN.
 func ports(ts *testscript.TestScript, _ bool, args []string) {
 	var at struct{ Listen, Admin string }
@@ -134,7 +140,27 @@ func put(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-func send(ts *testscript.TestScript, method, url, body string, headers []string) *http.Response {
+// lose URL FILE [HEADER…] sends a request whose answer is not waited for.
+func lose(ts *testscript.TestScript, _ bool, args []string) {
+	req := request(ts, http.MethodPost, args[0], ts.ReadFile(args[1]), args[2:])
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			_ = resp.Body.Close()
+		}
+	}()
+	ts.Defer(func() { <-done })
+}
+
+// await URL asks the simulator to answer when something has happened there.
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	if resp := send(ts, http.MethodGet, args[0], "", nil); resp.StatusCode != http.StatusOK {
+		ts.Fatalf("%s: %s", args[0], resp.Status)
+	}
+}
+
+func request(ts *testscript.TestScript, method, url, body string, headers []string) *http.Request {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	ts.Check(err)
 	req.Header.Set("Content-Type", "application/json")
@@ -142,7 +168,11 @@ func send(ts *testscript.TestScript, method, url, body string, headers []string)
 		name, value, _ := strings.Cut(h, ":")
 		req.Header.Set(name, strings.TrimSpace(value))
 	}
-	resp, err := http.DefaultClient.Do(req)
+	return req
+}
+
+func send(ts *testscript.TestScript, method, url, body string, headers []string) *http.Response {
+	resp, err := http.DefaultClient.Do(request(ts, method, url, body, headers))
 	ts.Check(err)
 	_, err = io.Copy(io.Discard, resp.Body)
 	ts.Check(errors.Join(err, resp.Body.Close()))
