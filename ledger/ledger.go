@@ -111,6 +111,9 @@ type Write struct {
 	// no version is asked for or advanced. It carries late results and evidence (semantics 6). ErrNotFound
 	// when there is no such intent.
 	Append bool
+	// Unindex, with Append, takes the intent out of the index of its derived key: its answer is known to have
+	// arrived, and nobody can adopt it any more (semantics 19).
+	Unindex string
 
 	Status Status
 	// Settle moves the intent out of the unsettled set. Answer, when set, is what is replayed.

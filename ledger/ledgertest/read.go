@@ -84,6 +84,13 @@ func derived(t *testing.T, f *fixture) {
 	}
 	f.same("Derived, two", want[:2], ids(recs))
 	f.commit(f.dispatched("d")) // a derived key is no claim
+	f.commit(&ledger.Write{ID: want[1], Append: true, Unindex: "other"})
+	f.commit(&ledger.Write{ID: want[0], Append: true, Unindex: "d", Relaxed: true})
+	recs, err = f.Derived(f.ctx, "d", 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.same("Derived after Unindex", want[1:], ids(recs))
 }
 
 func history(t *testing.T, f *fixture) {

@@ -230,12 +230,19 @@ func (s *session) append(it *item) error {
 		it.refused = ledger.ErrNotFound
 		return nil
 	}
-	n, err := s.notes(seq, version)
-	if err != nil {
-		return err
+	if it.w.Unindex != "" {
+		if err := run(s.dropDerived.Stmt, it.w.Unindex, seq); err != nil {
+			return err
+		}
 	}
-	if err := s.events(it, seq, version, n+1); err != nil {
-		return err
+	if it.events != nil {
+		n, err := s.notes(seq, version)
+		if err != nil {
+			return err
+		}
+		if err := s.events(it, seq, version, n+1); err != nil {
+			return err
+		}
 	}
 	if len(it.bodies) > 0 {
 		// The sweep may have been here already; it has to come again.

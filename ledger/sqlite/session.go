@@ -29,11 +29,11 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 type session struct {
 	conn *sqlite3.Conn
 
-	begin, commit, rollback                           *statement
-	takeClaim, readClaim, moveClaim, dropClaim        *statement
-	putIntent, putOpen, moveOpen, dropOpen, putResult *statement
-	findOpen, putEvent, putBody, putDerived           *statement
-	findAny, lastNote, keepLate                       *statement
+	begin, commit, rollback                              *statement
+	takeClaim, readClaim, moveClaim, dropClaim           *statement
+	putIntent, putOpen, moveOpen, dropOpen, putResult    *statement
+	findOpen, putEvent, putBody, putDerived, dropDerived *statement
+	findAny, lastNote, keepLate                          *statement
 
 	now  time.Time // ledger time of the running batch
 	next int64     // seq of the next intent; gaps do no harm
@@ -71,6 +71,7 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		{&s.lastNote, `SELECT coalesce(max(n), 0) FROM event WHERE seq = ? AND version = ?`},
 		{&s.keepLate, `UPDATE result SET body_due = ?2 WHERE seq = ?1 AND body_due IS NULL AND claim_due IS NULL`},
 		{&s.putBody, `INSERT OR REPLACE INTO body (slot, content_type, packed, size, data) VALUES (?, ?, ?, ?, ?)`},
+		{&s.dropDerived, `DELETE FROM derived WHERE derived_key = ? AND seq = ?`},
 		{&s.putDerived, `INSERT INTO derived (derived_key, seq, until) VALUES (?, ?, ?)`},
 	} {
 		st, _, err := c.PrepareFlags(p.sql, sqlite3.PREPARE_PERSISTENT)
