@@ -10,9 +10,6 @@ import (
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// writePatience bounds how long a client may take to accept bytes that are ready for it.
-const writePatience = 60 * time.Second
-
 // answer gives this client the recording from its first byte, at the client's own pace.
 func (c *call) answer() *Error {
 	e := c.exec
@@ -132,7 +129,7 @@ func (c *call) operation(out http.Header) {
 		source = "replay"
 	}
 	c.set(out, "Holdfast-Source", source)
-	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.tries))
+	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.attempts()))
 	if e.spec.Model != "" {
 		c.set(out, "Holdfast-Requested-Model", e.spec.Model)
 		c.set(out, "Holdfast-Served-Model", e.servedModel())
@@ -143,15 +140,10 @@ func (c *call) operation(out http.Header) {
 func (c *call) pump(cur *cursor, h *head) {
 	ctx := c.r.Context()
 	rc := http.NewResponseController(c.w)
-	var armed time.Time
 	for {
 		p, more, end, err := cur.next(ctx)
 		if err != nil {
 			return
-		}
-		if h.stream && time.Since(armed) > writePatience/4 {
-			armed = time.Now()
-			_ = rc.SetWriteDeadline(armed.Add(writePatience))
 		}
 		if end != nil {
 			c.finish(cur, end)

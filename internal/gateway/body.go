@@ -82,7 +82,7 @@ func (c *call) charged(n int) error {
 func (c *call) tooLarge(limit int64) *Error {
 	rc := http.NewResponseController(c.w)
 	_ = rc.SetReadDeadline(time.Now().Add(time.Second))
-	_, _ = io.CopyN(io.Discard, c.r.Body, limit)
+	_, _ = io.Copy(io.Discard, c.r.Body)
 	_ = rc.SetReadDeadline(time.Time{})
 	set(c.w.Header(), "Connection", "close")
 	return errorf(CodeTooLarge, fmt.Sprintf("the body is over limits.max_request_bytes, %d", limit))

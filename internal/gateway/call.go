@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -14,7 +15,8 @@ import (
 // call is one client's request on its way through the stages.
 type call struct {
 	g     *Gateway
-	w     http.ResponseWriter
+	w     http.ResponseWriter // out
+	out   patient
 	r     *http.Request
 	began time.Time
 	done  bool // answered
@@ -54,6 +56,8 @@ type call struct {
 	code   Code // of a refusal, for telemetry
 	source string
 	status int
+
+	definite bool // a passed answer proves that nothing happened (semantics 3)
 }
 
 // set writes a header field, whose name is in canonical form, without an allocation of its own.
@@ -106,6 +110,12 @@ func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
 
 // route finds the provider that a path means (interface.md §2).
 func (c *call) route() *Error {
+	if c.r.Method == http.MethodConnect {
+		return errorf(CodeInvalidRequest, "this is a gateway, not a proxy: CONNECT is not served")
+	}
+	if dotted(c.r.URL.Path) {
+		return errorf(CodeInvalidRequest, "the path holds a . or .. segment; write it without")
+	}
 	path := c.r.URL.EscapedPath()
 	if t, rest, ok := c.g.prefixed(path); ok {
 		c.target, c.path = t, rest
@@ -117,6 +127,20 @@ func (c *call) route() *Error {
 		return errorf(CodeNotFound, "no provider of this type is configured; add one under providers")
 	}
 	return nil
+}
+
+// dotted says that a path, unescaped, could mean another place than it says: beside the provider's base_url, or
+// under another workflow's match.
+func dotted(path string) bool {
+	if !strings.Contains(path, "/.") {
+		return false
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		if segment == "." || segment == ".." {
+			return true
+		}
+	}
+	return false
 }
 
 // prefixed reads a provider's name from the front of a path. /openai/deployments/… is Azure's own path.
@@ -153,13 +177,17 @@ func (t *target) upstreamURL(path, query string) *url.URL {
 
 // credentialless returns the query without what proves who calls (semantics 16).
 func credentialless(query string) string {
-	if !strings.Contains(query, "key=") && !strings.Contains(query, "access_token=") {
+	if query == "" {
 		return query
 	}
 	parts := strings.Split(query, "&")
 	kept := parts[:0]
 	for _, p := range parts {
-		if name, _, _ := strings.Cut(p, "="); name != "key" && name != "access_token" && name != "api_key" {
+		name, _, _ := strings.Cut(p, "=")
+		if plain, err := url.QueryUnescape(name); err == nil {
+			name = plain
+		}
+		if !idempotency.Credential(name) {
 			kept = append(kept, p)
 		}
 	}

@@ -50,6 +50,7 @@ func (c *call) tier() *Error {
 			return errorf(CodeContract, fmt.Sprintf("the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire))
 		}
 		c.target = to
+		return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
 	}
 	return nil
 }

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 )
 
 // control reads our own headers, before anything is spent on the body.
 func (c *call) control() *Error {
 	h := c.r.Header
-	if _, ok := h["Idempotency-Key"]; ok {
+	if _, ok := h["Idempotency-Key"]; ok && !c.reads() {
 		c.callerKey = h.Get("Idempotency-Key")
 		if err := idempotency.ValidateKey(c.callerKey); err != nil {
 			return &Error{Code: CodeInvalidKey, Message: err.Error()}
@@ -42,6 +43,11 @@ func (c *call) control() *Error {
 	}
 	c.fresh = h.Get("Holdfast-Fresh") == "1" || h.Get("Cache-Control") == "no-cache"
 	return nil
+}
+
+// reads says that the call is a read, on which a key is ignored (semantics 1).
+func (c *call) reads() bool {
+	return provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, Header: c.r.Header, Wire: c.target.wire}).Read
 }
 
 // maxDeadline is where a deadline stops meaning anything: beyond a day the policy's own limits rule.

@@ -151,8 +151,6 @@ func (c *call) run() *Error {
 		return c.nobodyWaits()
 	}
 	e.request = c.outbound()
-	e.tries = e.op.Status().Attempt
-	e.served = e.op.Status().ServedModel
 	e.budget = c.wf.Timeouts.Total
 	if c.deadline > 0 {
 		e.budget = min(e.budget, c.deadline)

@@ -130,7 +130,7 @@ func (c *call) duplicateOf(r *ledger.Record, kind string) {
 
 // heldSettled replays what the ledger kept.
 func (c *call) heldSettled(ctx context.Context, r *ledger.Record) (bool, *Error) {
-	if !r.ClaimUntil.IsZero() && !c.g.ledger.Now().Before(r.ClaimUntil) {
+	if !c.g.ledger.Now().Before(r.ClaimUntil) { // its time is over, or it was released meanwhile
 		return true, nil
 	}
 	c.duplicateOf(r, "settled")
@@ -179,7 +179,7 @@ func (c *call) takeOver(r *ledger.Record) (again bool, refusal *Error) {
 		return false, c.storeAway(err)
 	}
 	op.Note(ledger.Event{Kind: "note", Reason: "taken over by a request with its key", Rule: "semantics 7"})
-	c.exec.op, c.exec.began = op, r.CreatedAt
+	c.exec.took(op, r.CreatedAt)
 	return false, nil
 }
 
@@ -194,12 +194,20 @@ func (c *call) admit() *Error {
 	if !c.leader {
 		return nil
 	}
+	if err := c.place(); err != nil {
+		return c.abandon(err)
+	}
+	return nil
+}
+
+// place takes a place among the workers, which release gives back.
+func (c *call) place() *Error {
 	if c.g.draining.Load() {
-		return c.abandon(errorf(CodeDraining, "this gateway is shutting down; nothing was sent"))
+		return errorf(CodeDraining, "this gateway is shutting down; nothing was sent")
 	}
 	if c.g.working.Add(1) > int64(c.g.policy.Limits.Workers) {
 		c.g.working.Add(-1)
-		return c.abandon(errorf(CodeShed, "limits.workers calls are in progress; nothing was sent"))
+		return errorf(CodeShed, "limits.workers calls are in progress; nothing was sent")
 	}
 	c.admitted = true
 	return nil
@@ -238,7 +246,7 @@ func (c *call) claimOnce() (again bool, refusal *Error) {
 	if mutant.On("dispatch-before-claim") {
 		return false, nil
 	}
-	c.exec.op, c.exec.began = op, op.Head().CreatedAt
+	c.exec.took(op, op.Head().CreatedAt)
 	return false, nil
 }
 

@@ -72,6 +72,14 @@ func (g *Gateway) newExecution(c *call) *execution {
 	return e
 }
 
+// took gives e its intent. Duplicates may be asking for it already.
+func (e *execution) took(op *intent.Op, began time.Time) {
+	st := op.Status()
+	e.mu.Lock()
+	e.op, e.began, e.tries, e.served = op, began, st.Attempt, st.ServedModel
+	e.mu.Unlock()
+}
+
 // hold adds a client.
 func (e *execution) hold() {
 	e.refs.Add(1)
@@ -233,10 +241,26 @@ func (w *watch) stop() {
 
 // source is the tier that answers.
 func (e *execution) source() string {
-	if e.op == nil {
+	e.mu.Lock()
+	op := e.op
+	e.mu.Unlock()
+	if op == nil {
 		return ""
 	}
-	return e.op.Status().Tier
+	return op.Status().Tier
+}
+
+func (e *execution) attempts() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.tries
+}
+
+// serves notes the model that the answer names.
+func (e *execution) serves(model string) {
+	e.mu.Lock()
+	e.served = model
+	e.mu.Unlock()
 }
 
 func (e *execution) servedModel() string {

@@ -111,6 +111,7 @@ var stages = [...]stage{
 }
 
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	disarm(w)
 	if !g.guard.admit(w, r) {
 		return
 	}
@@ -118,7 +119,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.serveLocal(w, r)
 		return
 	}
-	c := &call{g: g, w: w, r: r, began: time.Now()}
+	c := &call{g: g, out: patient{ResponseWriter: w}, r: r, began: time.Now()}
+	c.w = &c.out
 	defer c.observe()
 	defer c.release()
 	for i := 0; i < len(stages); i++ {

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -15,12 +17,13 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // streamsThrough says that a body is passed on as it comes: an unknown path without a key, or a tunnel. Which
 // body it is does not matter there, so nothing is held.
 func (c *call) streamsThrough() bool {
-	if c.r.Header.Get("Upgrade") != "" {
+	if c.upgrades() {
 		return true
 	}
 	spec := provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery, Header: c.r.Header,
@@ -28,11 +31,28 @@ func (c *call) streamsThrough() bool {
 	return !spec.Known && c.callerKey == ""
 }
 
+// upgrades says that the call asks for another protocol, as a WebSocket does (RFC 6455 §4.1). Every other Upgrade is
+// passed over, as RFC 9110 §7.8 allows: Java's client offers h2c with its first POST, and that is a call like any other.
+func (c *call) upgrades() bool {
+	h := c.r.Header
+	if c.r.Method != http.MethodGet || h["Upgrade"] == nil || strings.EqualFold(h.Get("Upgrade"), "h2c") {
+		return false
+	}
+	for _, v := range h["Connection"] {
+		for token := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(token), "upgrade") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // pass serves what needs no claim: reads, which are no intents (semantics 1); unknown paths without a key, which
 // are logged and passed on unbuffered; tunnels; and workflows that only observe.
 func (c *call) pass() *Error {
 	switch {
-	case c.r.Header.Get("Upgrade") != "":
+	case c.upgrades():
 		return c.tunnel()
 	case c.effect == ledger.EffectRead && c.spec.Known:
 		return c.readThrough()
@@ -118,6 +138,11 @@ func copyAtOnce(w http.ResponseWriter, body upstream.Body) (int64, error) {
 
 // logged passes a call of an unknown path on, with its attempt on record before a byte leaves.
 func (c *call) logged() *Error {
+	if err := c.place(); err != nil {
+		return err
+	}
+	c.g.running.Add(1)
+	defer c.g.running.Done()
 	op, err := c.g.log.Begin(c.passing())
 	if err != nil {
 		return c.storeAway(err)
@@ -133,6 +158,11 @@ func (c *call) passing() intent.Begin {
 
 // observed changes nothing of the call: what would have been done is worked out beside it and put on record.
 func (c *call) observed() *Error {
+	if err := c.place(); err != nil {
+		return err
+	}
+	c.g.running.Add(1)
+	defer c.g.running.Done()
 	if err := c.derive(); err != nil {
 		c.g.logger.Info("observe: would have been refused", "workflow", c.wf.Name, "code", string(err.Code), "reason", err.Message)
 	}
@@ -169,6 +199,10 @@ func (c *call) proxied(op *intent.Op) *Error {
 	p := &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL, pr.Out.Host, pr.Out.Header = out.Target, out.Target.Host, out.Header
+			if c.upgrades() {
+				set(pr.Out.Header, "Connection", "Upgrade")
+				pr.Out.Header["Upgrade"] = c.r.Header["Upgrade"]
+			}
 			pr.Out.Header.Del("Accept-Encoding")
 			if v := c.r.Header["Accept-Encoding"]; v != nil {
 				pr.Out.Header["Accept-Encoding"] = v
@@ -183,6 +217,8 @@ func (c *call) proxied(op *intent.Op) *Error {
 		ErrorLog:      c.g.proxyLog,
 		ModifyResponse: func(r *http.Response) error {
 			c.status = r.StatusCode
+			c.definite = signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
+				ReceivedAt: time.Now(), Status: r.StatusCode, Header: r.Header})
 			set(r.Header, "Holdfast-Source", c.target.conf.Name)
 			if op != nil {
 				set(r.Header, "Holdfast-Intent", op.ID())
@@ -203,26 +239,38 @@ func (c *call) proxied(op *intent.Op) *Error {
 	return nil
 }
 
-// passed settles a call that was passed on.
+// passed puts on record what became of a call that was passed on.
 func (c *call) passed(op *intent.Op, failed error, broke any) {
 	if op != nil {
-		s := intent.Settlement{Outcome: ledger.OutcomeSuccess, Visibility: ledger.VisComplete,
-			Ending: intent.Ending{End: ledger.AttemptSuccess, Status: c.status}}
-		switch {
-		case failed != nil || broke != nil:
-			s.Outcome = ledger.OutcomeFailed
-			s.Ending = intent.Ending{End: ledger.AttemptUnknown, Error: "connection_error", Billed: true, Reason: "the exchange broke off"}
-		case c.status >= 400:
-			s.Outcome = ledger.OutcomeFailed
-			s.Ending = intent.Ending{End: ledger.AttemptFailed, Status: c.status, Error: "http_" + strconv.Itoa(c.status)}
-		}
-		if err := op.Settle(s, true, nil); err != nil {
+		if err := c.recordPassed(op, failed, broke); err != nil {
 			c.g.logger.Error("a passed call could not be recorded", "intent", op.ID(), "error", err)
 		}
 	}
 	if broke != nil {
 		panic(broke)
 	}
+}
+
+func (c *call) recordPassed(op *intent.Op, failed error, broke any) error {
+	end := intent.Ending{End: ledger.AttemptSuccess, Status: c.status}
+	outcome := ledger.OutcomeSuccess
+	var dial *net.OpError
+	switch {
+	case errors.As(failed, &dial) && dial.Op == "dial":
+		return op.NotSent("nothing was sent: the provider could not be reached", "semantics 3")
+	case failed != nil || broke != nil:
+		outcome, end.End = ledger.OutcomeFailed, ledger.AttemptUnknown
+		end.Error, end.Billed, end.Reason = "connection_error", true, "the exchange broke off"
+	case c.status >= 400:
+		outcome, end.End, end.Error = ledger.OutcomeFailed, ledger.AttemptFailed, "http_"+strconv.Itoa(c.status)
+		if c.effect == ledger.EffectExternal && !c.definite {
+			end.End, end.Billed = ledger.AttemptUnknown, true
+		}
+	}
+	if end.End == ledger.AttemptUnknown && op.Head().Hold {
+		return op.Lose(end, nil)
+	}
+	return op.Settle(intent.Settlement{Outcome: outcome, Visibility: ledger.VisComplete, Ending: end}, true, nil)
 }
 
 // tunnel passes an upgraded connection through, unlogged.

@@ -84,7 +84,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 		return
 	}
 	if p.ServedModel != "" {
-		e.served = p.ServedModel
+		e.serves(p.ServedModel)
 	}
 	e.succeed(resp, success{body: body, usage: p.Usage})
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"sync"
@@ -138,7 +139,8 @@ func (r *recording) replace(body []byte) {
 	for _, b := range r.blocks {
 		putBlock(b)
 	}
-	r.blocks, r.size = [][]byte{body}, int64(len(body))
+	// A copy: blocks of the pools' sizes go back there, while body may be kept for replay.
+	r.blocks, r.size = [][]byte{bytes.Clone(body)}, int64(len(body))
 }
 
 // pending says, in a trailer, that the answer is not yet durable.

@@ -136,7 +136,7 @@ func (s *streaming) ended() {
 
 func (s *streaming) complete(p *provider.Progress) {
 	if p.ServedModel != "" {
-		s.e.served = p.ServedModel
+		s.e.serves(p.ServedModel)
 	}
 	done := success{usage: p.Usage, events: max(p.Events, 1), unrecorded: s.dropped}
 	if !s.dropped && s.e.keep {
