@@ -45,37 +45,50 @@ func (v *values) UnmarshalJSON(b []byte) error {
 
 // Pairs computes the keys of every pair in an index file: {"pairs": [{"id", "a": {"file", "endpoint", "headers"}, "b"}]}, with
 // files beside the index. Each credential that a request carries is a tenant of its own, as on a gateway that
-// forwards its clients' credentials.
+// forwards its clients' credentials. A pair that cannot be read stops nothing: the error at the end, an
+// errors.Join, names each with its number from 1.
 func (k *Keyer) Pairs(index string, emit func(PairResult) error) error {
 	data, err := os.ReadFile(index)
 	if err != nil {
 		return fmt.Errorf("idempotency: pairs: %w", err)
 	}
-	var doc struct {
-		Pairs []struct {
-			ID   string `json:"id"`
-			A, B side
-		} `json:"pairs"`
-	}
+	var doc struct{ Pairs []json.RawMessage }
 	if err := json.Unmarshal(data, &doc); err != nil {
 		return fmt.Errorf("idempotency: pairs: %s: %w", index, err)
 	}
-	for _, p := range doc.Pairs {
-		a, err := p.A.request(filepath.Dir(index))
+	var bad []error
+	for i, p := range doc.Pairs {
+		res, err := k.pair(filepath.Dir(index), p)
 		if err != nil {
-			return fmt.Errorf("idempotency: pair %s: %w", p.ID, err)
+			bad = append(bad, fmt.Errorf("idempotency: %s: pair %d: %w", index, i+1, err))
+			continue
 		}
-		b, err := p.B.request(filepath.Dir(index))
-		if err != nil {
-			return fmt.Errorf("idempotency: pair %s: %w", p.ID, err)
-		}
-		res := k.Compare(a, b)
-		res.ID = p.ID
 		if err := emit(res); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(bad...)
+}
+
+func (k *Keyer) pair(dir string, text []byte) (PairResult, error) {
+	var p struct {
+		ID   string `json:"id"`
+		A, B side
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return PairResult{}, err
+	}
+	a, err := p.A.request(dir)
+	if err != nil {
+		return PairResult{}, fmt.Errorf("%s: %w", p.ID, err)
+	}
+	b, err := p.B.request(dir)
+	if err != nil {
+		return PairResult{}, fmt.Errorf("%s: %w", p.ID, err)
+	}
+	res := k.Compare(a, b)
+	res.ID = p.ID
+	return res, nil
 }
 
 // Compare tells whether b, coming after a, is the same operation.

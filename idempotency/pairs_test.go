@@ -114,7 +114,7 @@ func TestPairsReadsRequestsAsHTTPDoes(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	write("index.json", `{"pairs":[{"id":"p","a":{"file":"none.json"},"b":{"file":"a.json"}}]}`)
-	if err := k.Pairs(filepath.Join(dir, "index.json"), nil); err == nil || !strings.Contains(err.Error(), "pair p") {
+	if err := k.Pairs(filepath.Join(dir, "index.json"), nil); err == nil || !strings.Contains(err.Error(), "pair 1: p: ") {
 		t.Error(err)
 	}
 }

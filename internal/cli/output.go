@@ -97,6 +97,14 @@ func ago(t *time.Time, now time.Time) string {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
 
+// stampAgo is a time and its distance; nothing for no time.
+func stampAgo(t *time.Time, now time.Time) string {
+	if t == nil {
+		return ""
+	}
+	return stamp(*t) + " (" + ago(t, now) + ")"
+}
+
 func size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	f, i := float64(n), 0

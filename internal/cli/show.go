@@ -29,12 +29,7 @@ func showIntent(out io.Writer, v *admin.Intent, now time.Time) error {
 
 // intentFields are the fields by their names in JSON, in the order in which they are looked for.
 func intentFields(v *admin.Intent, now time.Time) [][2]string {
-	when := func(t *time.Time) string {
-		if t == nil {
-			return ""
-		}
-		return stamp(*t) + " (" + ago(t, now) + ")"
-	}
+	when := func(t *time.Time) string { return stampAgo(t, now) }
 	n := func(i int) string { return strconv.Itoa(i) }
 	partial := ""
 	if v.PartialOutputCommitted {

@@ -149,7 +149,7 @@ func (t *trace) write(out io.Writer, now time.Time) error {
 	var b strings.Builder
 	v := &t.asked
 	fmt.Fprintf(&b, "%s: %s\n\n", v.ID, t.verdict())
-	fmt.Fprintf(&b, "  %s, %s; created %s (%s)\n", v.State, v.Outcome, stamp(*v.CreatedAt), ago(v.CreatedAt, now))
+	fmt.Fprintf(&b, "  %s, %s; created %s\n", v.State, v.Outcome, stampAgo(v.CreatedAt, now))
 	fmt.Fprintf(&b, "  %s %s, %s, model %s; %s, on unknown: %s; workflow %s, tenant %s\n", v.Method, clean(v.Path, 80), or(v.Provider),
 		or(clean(v.RequestedModel, 60)), v.Effect, v.OnUnknown, v.Workflow, v.Tenant)
 	for _, a := range t.answers(now) {
