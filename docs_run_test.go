@@ -69,7 +69,7 @@ func expect(t *testing.T, commands, want, got string) {
 		for i := range parts {
 			parts[i] = regexp.QuoteMeta(strings.TrimSpace(parts[i]))
 		}
-		at := regexp.MustCompile(strings.Join(parts, `[^\n]*`)).FindStringIndex(rest)
+		at := regexp.MustCompile(strings.Join(parts, `[^\n]*?`)).FindStringIndex(rest)
 		if at == nil {
 			t.Errorf("the page shows %q, which was not printed there\n--- commands\n%s--- printed\n%s", line, commands, got)
 			return

@@ -217,6 +217,8 @@ for stage in "${stages[@]}"; do
   set -e
   p=1 f=0 s=0
   if [[ -s $work/$stage.count ]]; then read -r p f s <"$work/$stage.count"; elif [[ $code != 0 ]]; then p=0; fi
+  # A stage that says that it counted nothing has shown nothing.
+  [[ $p != 0 || $f != 0 ]] || f=1 code=1
   [[ $code == 0 || $f != 0 ]] || f=1
   if [[ $code == 0 && $f == 0 ]]; then word=ok; else word=FAILED failed=1; fi
   passes=$((passes + p)) fails=$((fails + f)) skips=$((skips + s))
