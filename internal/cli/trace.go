@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // traceCommand is `holdfast trace`.
@@ -152,6 +153,12 @@ func (t *trace) write(out io.Writer, now time.Time) error {
 	fmt.Fprintf(&b, "  %s, %s; created %s\n", v.State, v.Outcome, stampAgo(v.CreatedAt, now))
 	fmt.Fprintf(&b, "  %s %s, %s, model %s; %s, on unknown: %s; workflow %s, tenant %s\n", v.Method, clean(v.Path, 80), or(v.Provider),
 		or(clean(v.RequestedModel, 60)), v.Effect, v.OnUnknown, v.Workflow, v.Tenant)
+	if v.Delivery == ledger.DeliveryLost.String() {
+		b.WriteString("  the answer did not reach its client\n")
+	}
+	if v.ParentID != "" {
+		fmt.Fprintf(&b, "  goes on from %s\n", v.ParentID)
+	}
 	for _, a := range t.answers(now) {
 		fmt.Fprintf(&b, "\n%s\n", a.Question)
 		for line := range strings.Lines(a.Answer) {
