@@ -70,7 +70,7 @@ func (s *stage) open(c scene) {
 func (s *stage) see(who string, lines ...string) {
 	s.say("  %s\n", style(s.out, dimOn, who))
 	for _, line := range lines {
-		s.say("  %s\n", style(s.out, dimOn, "│ "+line))
+		s.say("  %s\n", style(s.out, dimOn, strings.TrimRight("│ "+line, " ")))
 	}
 }
 

@@ -3,6 +3,7 @@ package demo
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -90,35 +91,47 @@ func (o *Operation) told(a *answer, status int, code string, replayed bool) {
 }
 
 func lostReply(s *stage, op *Operation) error {
-	again := func(to place, name string) (*answer, error) {
-		if err := s.script(name, `{"hold":"reply","hold_at":"head"}`); err != nil {
-			return nil, err
-		}
-		ctx, hangUp := context.WithCancel(s.ctx)
-		lost := make(chan error, 1)
-		go func() {
-			_, err := s.charge(ctx, to, name, "order-1001", 42)
-			lost <- err
-		}()
-		err := s.wait(name, "effects=1&gate=reply&held=1")
-		hangUp()
-		if gone := <-lost; err == nil && gone == nil {
-			err = fmt.Errorf("the reply was not lost")
-		}
-		if err == nil {
-			err = s.release("reply")
-		}
-		if err != nil {
-			return nil, err
-		}
-		return s.charge(s.ctx, to, name, "order-1001", 42)
+	const key = "order-1001"
+	if err := s.lose(s.throughGateway(), op.Name, key); err != nil {
+		return err
 	}
-	a, err := again(s.throughGateway(), op.Name)
+	a, err := s.charge(s.ctx, s.throughGateway(), op.Name, key, 42)
 	if err != nil {
 		return err
 	}
 	op.told(a, http.StatusOK, "", true)
-	if _, err := again(s.direct(), "direct "+op.Name); err != nil {
+	return s.loseDirect(op, key)
+}
+
+// lose sends a charge and breaks the connection when it has been made and its reply has not left.
+func (s *stage) lose(to place, name, key string) error {
+	if err := s.script(name, `{"hold":"reply","hold_at":"head"}`); err != nil {
+		return err
+	}
+	ctx, hangUp := context.WithCancel(s.ctx)
+	lost := make(chan error, 1)
+	go func() {
+		_, err := s.charge(ctx, to, name, key, 42)
+		lost <- err
+	}()
+	err := s.wait(name, "effects=1&gate=reply&held=1")
+	hangUp()
+	if gone := <-lost; err == nil && gone == nil {
+		err = errors.New("the reply was not lost")
+	}
+	if err != nil {
+		return err
+	}
+	return s.release("reply")
+}
+
+// loseDirect is the same client straight at the provider: its reply is lost and it tries again.
+func (s *stage) loseDirect(op *Operation, key string) error {
+	name := "direct " + op.Name
+	if err := s.lose(s.direct(), name, key); err != nil {
+		return err
+	}
+	if _, err := s.charge(s.ctx, s.direct(), name, key, 42); err != nil {
 		return err
 	}
 	return s.without(op, "charged %d times")
@@ -226,18 +239,19 @@ func reusedKey(s *stage, op *Operation) error {
 }
 
 func crash(s *stage, op *Operation) error {
+	const key = "order-1003"
 	if err := s.script(op.Name, `{"hold":"bank","hold_at":"effect"}`); err != nil {
 		return err
 	}
 	lost := make(chan error, 1)
 	go func() {
-		_, err := s.charge(s.ctx, s.throughGateway(), op.Name, "order-1003", 42)
+		_, err := s.charge(s.ctx, s.throughGateway(), op.Name, key, 42)
 		lost <- err
 	}()
 	err := s.wait(op.Name, "effects=1&gate=bank&held=1")
 	s.gateway.Kill()
 	if gone := <-lost; err == nil && gone == nil {
-		err = fmt.Errorf("the gateway answered although it was killed")
+		err = errors.New("the gateway answered although it was killed")
 	}
 	if err != nil {
 		return err
@@ -249,13 +263,26 @@ func crash(s *stage, op *Operation) error {
 	if err := s.serve(); err != nil {
 		return err
 	}
-	a, err := s.charge(s.ctx, s.throughGateway(), op.Name, "order-1003", 42)
+	a, err := s.charge(s.ctx, s.throughGateway(), op.Name, key, 42)
 	if err != nil {
 		return err
 	}
 	op.told(a, http.StatusConflict, "outcome_unknown", false)
-	op.Without = "a client that tries again charges twice"
-	return s.operator(op, a.header.Get("Holdfast-Intent"))
+	if err := s.operator(op, a.header.Get("Holdfast-Intent")); err != nil {
+		return err
+	}
+	return s.loseDirect(op, key)
+}
+
+// outline leaves out what a trace says of the key: here it is the client's own.
+func outline(text string) []string {
+	var kept []string
+	for part := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
+		if !strings.HasPrefix(part, "Where does its key come from?") {
+			kept = append(kept, part)
+		}
+	}
+	return strings.Split(strings.Join(kept, "\n\n"), "\n")
 }
 
 // operator shows what `holdfast intents list` and `holdfast trace` say of the operation that is left.
@@ -265,7 +292,7 @@ func (s *stage) operator(op *Operation, id string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, out)
 		}
-		s.see("$ holdfast "+strings.Join(args, " "), strings.Split(strings.TrimRight(out, "\n"), "\n")...)
+		s.see("$ holdfast "+strings.Join(args, " "), outline(out)...)
 		if !strings.Contains(out, id) && !strings.Contains(out, id[max(0, len(id)-6):]) {
 			op.broken("`holdfast %s` does not show intent %s", strings.Join(args, " "), id)
 		}
