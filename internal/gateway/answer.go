@@ -12,12 +12,27 @@ import (
 
 // answer gives this client the recording from its first byte, at the client's own pace.
 func (c *call) answer() *Error {
+	if c.aside != nil {
+		a := <-c.aside
+		if a.broke != nil {
+			panic(a.broke)
+		}
+		return a.err
+	}
+	if c.cur != nil {
+		return c.answerFrom(c.cur)
+	}
 	e := c.exec
 	cur := e.rec.attach()
 	if cur == nil {
 		return &Error{Code: CodeInFlight, Message: "the first request with this key still runs, and its answer is too large to be kept",
 			Intent: e.opID()}
 	}
+	return c.answerFrom(cur)
+}
+
+func (c *call) answerFrom(cur *cursor) *Error {
+	e := c.exec
 	defer cur.detach()
 	ctx := c.r.Context() // the execution's own bounds are enough for its first client
 	if !c.leader {
@@ -131,7 +146,7 @@ func (c *call) operation(out http.Header) {
 	c.set(out, "Holdfast-Source", source)
 	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.attempts()))
 	if e.spec.Model != "" {
-		c.set(out, "Holdfast-Requested-Model", e.spec.Model)
+		c.set(out, "Holdfast-Requested-Model", plainName(e.spec.Model))
 		c.set(out, "Holdfast-Served-Model", e.servedModel())
 	}
 }

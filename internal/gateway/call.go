@@ -25,6 +25,7 @@ type call struct {
 	target *target
 	path   string // for the provider, without the prefix
 	spec   provider.Call
+	model  string // spec.Model as headers and rows show it
 	tenant string
 	owner  string
 	client *policy.AuthKey // nil without auth.keys
@@ -46,6 +47,8 @@ type call struct {
 	claimed  bool   // key is a claim; else an index only
 	fp       [32]byte
 	exec     *execution
+	cur      *cursor    // of the leader, from before the call is sent
+	aside    chan aside // the leader's answer, where it cannot wait for the end of the call
 	leader   bool
 	admitted bool
 	replay   bool

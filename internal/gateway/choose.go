@@ -19,6 +19,7 @@ var effects = map[policy.Effect]ledger.Effect{
 func (c *call) choose() *Error {
 	c.spec = provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery,
 		Header: c.r.Header, Body: c.body, Wire: c.target.wire})
+	c.model = plainName(c.spec.Model)
 	cfg := c.g.policy
 	if c.wanted != "" {
 		if c.wf = cfg.Workflow(c.wanted); c.wf == nil {

@@ -175,7 +175,7 @@ func (e *execution) storedAnswer(status int, h http.Header, body []byte, events 
 	}
 	st := e.op.Status()
 	s := &stored{key: e.claim, fp: e.fp, id: e.op.ID(), body: body, at: e.g.ledger.Now(), tries: e.tries,
-		model:  [2]string{e.spec.Model, e.served},
+		model:  [2]string{plainName(e.spec.Model), e.served},
 		answer: ledger.Answer{HTTPStatus: status, Header: kept, Source: st.Tier, Events: events, HasBody: true}}
 	if e.claimed {
 		s.until = e.keepUntil()

@@ -32,7 +32,7 @@ func (c *call) begin() intent.Begin {
 func (c *call) head() ledger.Intent {
 	return ledger.Intent{Tenant: c.tenant, Workflow: c.wf.Name, OwnerKey: c.owner, Effect: c.effect, Hold: c.hold,
 		Key: c.key, Explicit: c.callerKey != "", Fingerprint: c.fp, Method: c.r.Method, Path: c.path,
-		Provider: c.target.conf.Name, Endpoint: c.spec.Endpoint, RequestedModel: c.spec.Model, Stream: c.spec.Stream,
+		Provider: c.target.conf.Name, Endpoint: c.spec.Endpoint, RequestedModel: c.model, Stream: c.spec.Stream,
 		Priority: c.priority, MaxAttempts: 1, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger}
 }
 
@@ -46,7 +46,7 @@ func holderOf(err error) string {
 
 // attempt names the upstream call that c needs.
 func (e *execution) attempt(c *call) intent.Attempt {
-	model := c.spec.Model
+	model := c.model
 	tier := c.target.conf.Name
 	if len(c.wf.Tiers) == 1 {
 		if t := &c.wf.Tiers[0]; t.Name != "" {
@@ -161,12 +161,31 @@ func (c *call) run() *Error {
 	}
 	c.admitted = false // the execution gives the place back
 	c.g.running.Add(1)
+	c.cur = e.rec.attach()
 	if c.spec.Stream || e.wf.OnDisconnect == "cancel" {
 		go e.run()
 		return nil
 	}
+	e.overflow = c.answerAside
 	e.run()
 	return nil
+}
+
+// aside is how an answer ended that was given beside the running call.
+type aside struct {
+	err   *Error
+	broke any
+}
+
+// answerAside begins to answer the leader while its goroutine still runs the call: an answer that is not kept has to
+// leave as it comes.
+func (c *call) answerAside() {
+	c.aside = make(chan aside, 1)
+	go func() {
+		var a aside
+		defer func() { a.broke = recover(); c.aside <- a }()
+		a.err = c.answerFrom(c.cur)
+	}()
 }
 
 // nobodyWaits ends an operation whose client left before anything was sent (semantics 25).

@@ -41,6 +41,8 @@ type execution struct {
 	keep    bool // the answer is stored: somebody can ask for it again
 	claimed bool
 
+	overflow func() // told that the answer is no longer kept; nil where clients are being answered already
+
 	request *upstream.Request
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -259,7 +261,7 @@ func (e *execution) attempts() int {
 // serves notes the model that the answer names.
 func (e *execution) serves(model string) {
 	e.mu.Lock()
-	e.served = model
+	e.served = plainName(model)
 	e.mu.Unlock()
 }
 
@@ -267,7 +269,7 @@ func (e *execution) servedModel() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.served == "" {
-		return e.spec.Model
+		return plainName(e.spec.Model)
 	}
 	return e.served
 }

@@ -132,6 +132,7 @@ func (e *execution) oversized(resp *upstream.Response) {
 	}
 	e.rec.drop()
 	e.rec.open(&head{status: resp.Status, header: resp.Header, stream: true, unrecorded: true})
+	e.overflowed()
 	e.watch.crossed()
 	if err := e.forward(resp.Body); err != nil {
 		v, _ := e.transportVerdict(err)
@@ -140,6 +141,12 @@ func (e *execution) oversized(resp *upstream.Response) {
 		return
 	}
 	e.succeed(resp, success{usage: provider.Usage{Input: -1, Output: -1, Cached: -1, Reasoning: -1}, unrecorded: true})
+}
+
+func (e *execution) overflowed() {
+	if e.overflow != nil {
+		e.overflow()
+	}
 }
 
 // forward passes the rest of a body on without keeping it.

@@ -114,6 +114,7 @@ func (s *streaming) oversized() bool {
 	if !s.crossed {
 		s.cross()
 	}
+	s.e.overflowed()
 	return true
 }
 
