@@ -137,8 +137,13 @@ func (f *files) Access(name string, flags vfs.AccessFlag) (bool, error) {
 // FullPathname implements vfs.VFS.
 func (f *files) FullPathname(name string) (string, error) { return f.base.FullPathname(name) }
 
-// walGather bounds what a handle holds back; a longer commit goes out in several writes.
-const walGather = 1 << 20
+const (
+	// walGather bounds what a handle holds back; a longer commit goes out in several writes.
+	walGather = 1 << 20
+	// walStep is how far ahead of small commits the log is filled with zeros, in whole frames. A sync inside a
+	// file that has its length and its blocks already waits for no journal of the file system.
+	walStep = 256 * frame
+)
 
 // walFile is a handle on the write-ahead log. SQLite writes a frame in two pieces and a commit in many frames;
 // they are gathered and written when SQLite syncs, which it does before any other connection may look at them.
@@ -148,6 +153,7 @@ type walFile struct {
 	buf   []byte // bytes at off, not written yet
 	off   int64
 	dirty int64 // start of what was written since the last successful sync, -1 for none
+	size  int64 // of the file as this handle knows it, 0 before its first write
 }
 
 var errBroken = errors.New("the log is not written to again until it was reopened")
@@ -181,12 +187,33 @@ func (w *walFile) flush() error {
 	}
 	w.files.hook("commit.write")
 	_, err := w.File.WriteAt(w.buf, w.off)
-	w.files.walEnd.Store(w.off + int64(len(w.buf)))
-	w.buf = w.buf[:0]
+	end := w.off + int64(len(w.buf))
+	w.files.walEnd.Store(end)
 	if err != nil {
 		w.fail(err)
+		return err
 	}
-	return err
+	if len(w.buf) < walStep/4 {
+		w.growAhead(end)
+	}
+	w.size = max(w.size, end)
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// growAhead fills the log with zeros behind a commit that reached its end. Zeros are no frames: SQLite stops at
+// them, as it does at what an earlier round of the log left. A disk that does not take them takes the commits.
+func (w *walFile) growAhead(end int64) {
+	if w.size == 0 {
+		w.size, _ = w.File.Size()
+	}
+	if end < w.size || end < walHeader+frame || !w.files.gather {
+		return
+	}
+	to := walHeader + (end-walHeader+walStep)/frame*frame
+	if _, err := w.File.WriteAt(make([]byte, to-end), end); err == nil {
+		w.size = to
+	}
 }
 
 // fail closes the log to writing and cuts off what was not synced. The kernel may have dropped the pages of a
@@ -244,6 +271,7 @@ func (w *walFile) Truncate(size int64) error {
 	if size < w.files.walEnd.Load() {
 		w.files.walEnd.Store(size)
 	}
+	w.size = size
 	return w.File.Truncate(size)
 }
 

@@ -214,6 +214,29 @@ func TestOneWritePerCommit(t *testing.T) {
 	}
 }
 
+// TestLogGrowsAhead: an ordinary commit does not lengthen the log, which would make its sync wait for the file
+// system's journal too.
+func TestLogGrowsAhead(t *testing.T) {
+	path := tempPath(t)
+	l := mustOpen(t, Config{Path: path})
+	grown, last := 0, int64(0)
+	for i := range 20 {
+		if <-l.Enqueue(dispatchedWrite(l, "k"+benchID())); l.Healthy() != nil {
+			t.Fatal(i, l.Healthy())
+		}
+		st, err := os.Stat(path + "-wal")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Size() > last {
+			grown, last = grown+1, st.Size()
+		}
+	}
+	if grown > 1 {
+		t.Errorf("20 small commits lengthened the log %d times", grown)
+	}
+}
+
 // TestLogStaysShort: steady traffic does not let the log grow without bound.
 func TestLogStaysShort(t *testing.T) {
 	path := tempPath(t)

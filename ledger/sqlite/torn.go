@@ -25,7 +25,7 @@ type logReader interface {
 
 // tornBytes counts what stands in the log behind its last valid frame and belongs to the same round: a write that
 // was under way when the machine stopped. It was never acknowledged and SQLite does not read it; the operator is
-// told how much it was (BR-076). What an earlier round left behind does not count.
+// told how much it was (BR-076). What an earlier round left behind does not count, nor the zeros ahead of the log.
 func (f *files) tornBytes(validFrames int) int64 {
 	log, size := f.openLog()
 	if log == nil {
@@ -37,17 +37,18 @@ func (f *files) tornBytes(validFrames int) int64 {
 		return 0
 	}
 	start := walHeader + int64(max(validFrames, 0))*frame
-	at := start
-	for at < size {
-		if _, err := log.ReadAt(got[:], at+frameSaltAt); err != nil && !errors.Is(err, io.EOF) {
+	end := start
+	for at := start; at < size; at += frame {
+		// Of a torn write any sector may be missing, the first too: what follows it tells.
+		n, err := log.ReadAt(got[:], at+frameSaltAt)
+		if err != nil && !errors.Is(err, io.EOF) {
 			break
 		}
-		if whole := at+frame <= size; whole && !bytes.Equal(salt[:], got[:]) {
-			break
+		if bytes.HasPrefix(salt[:], got[:n]) {
+			end = min(at+frame, size)
 		}
-		at = min(at+frame, size)
 	}
-	return max(at-start, 0)
+	return end - start
 }
 
 func (f *files) openLog() (logReader, int64) {
