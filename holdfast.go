@@ -266,11 +266,11 @@ func newServer(addr string, h http.Handler, headerBytes int, logger *slog.Logger
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", addr, err)
 	}
-	s := &server{listener: l, done: make(chan error, 1), http: &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes,
+	s := &server{listener: gateway.Watch(l), done: make(chan error, 1), http: &http.Server{
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes, ConnContext: gateway.ConnContext,
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug), Protocols: protocols(),
 	}}
-	go func() { s.done <- s.http.Serve(l) }()
+	go func() { s.done <- s.http.Serve(s.listener) }()
 	return s, nil
 }
 

@@ -51,7 +51,7 @@ func (c *call) answerFrom(cur *cursor) *Error {
 	c.source, c.status = "tier", h.status
 	c.headers(h)
 	c.done = true
-	c.pump(cur, h)
+	c.whole = c.pump(cur, h)
 	c.delivered()
 	return nil
 }
@@ -152,20 +152,20 @@ func (c *call) operation(out http.Header) {
 }
 
 // pump writes the visible bytes as they come, flushing when nothing more is ready.
-func (c *call) pump(cur *cursor, h *head) {
+// It reports whether the client was given everything.
+func (c *call) pump(cur *cursor, h *head) bool {
 	ctx := c.r.Context()
 	rc := http.NewResponseController(c.w)
 	for {
 		p, more, end, err := cur.next(ctx)
 		if err != nil {
-			return
+			return false
 		}
 		if end != nil {
-			c.finish(cur, end)
-			return
+			return c.finish(cur, end)
 		}
 		if _, err := c.w.Write(p); err != nil {
-			return
+			return false
 		}
 		if h.stream && !more {
 			_ = rc.Flush()
@@ -175,16 +175,18 @@ func (c *call) pump(cur *cursor, h *head) {
 
 // finish writes what stands behind the recorded bytes. A cut that ends the body cleanly raises in no SDK, so
 // that where nothing can be said the connection is broken (semantics 24).
-func (c *call) finish(cur *cursor, end *ending) {
+func (c *call) finish(cur *cursor, end *ending) bool {
 	if end.abort {
 		panic(http.ErrAbortHandler)
-	}
-	if end.tail != nil {
-		_, _ = c.w.Write(end.tail)
 	}
 	if cur.rec.isPending() {
 		c.set(c.w.Header(), "Holdfast-Stored", "pending")
 	}
+	if end.tail == nil {
+		return true
+	}
+	_, err := c.w.Write(end.tail)
+	return err == nil
 }
 
 // replayStored answers with a settled answer.
@@ -217,6 +219,7 @@ func (c *call) replayStored(s *stored) *Error {
 	c.set(out, "Content-Length", strconv.Itoa(len(s.body)))
 	c.done, c.replay, c.status, c.source = true, true, s.answer.HTTPStatus, "replay"
 	c.w.WriteHeader(s.answer.HTTPStatus)
-	_, _ = c.w.Write(s.body)
+	_, err := c.w.Write(s.body)
+	c.whole = err == nil
 	return nil
 }

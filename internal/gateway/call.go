@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
@@ -60,6 +62,13 @@ type call struct {
 	source string
 	status int
 
+	seen     *sighting      // the operation under its derived key (derive: retries)
+	parent   string         // the operation that this one takes the place of
+	waiting  *ledger.Record // an operation of an earlier process that this request goes on with
+	whole    bool           // the client was given all of its answer
+	departed atomic.Bool
+	unwatch  func() bool
+
 	definite bool // a passed answer proves that nothing happened (semantics 3)
 }
 
@@ -79,10 +88,32 @@ func (c *call) release() {
 	if c.admitted {
 		c.g.working.Add(-1)
 	}
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	c.depart(c.whole && c.r.Context().Err() == nil)
+	if c.exec != nil {
+		c.exec.unref()
+	}
+	c.g.mem.give(c.charge)
+}
+
+// attend watches the client for as long as it waits for its answer: an execution counts who is there.
+func (c *call) attend() {
+	c.unwatch = context.AfterFunc(c.r.Context(), func() { c.depart(false) })
+}
+
+// depart says, once, that the client is gone: with its whole answer, or without.
+func (c *call) depart(whole bool) {
+	if !c.departed.CompareAndSwap(false, true) {
+		return
+	}
+	if c.seen != nil {
+		c.seen.left(whole, c.connection())
+	}
 	if c.exec != nil {
 		c.exec.leave()
 	}
-	c.g.mem.give(c.charge)
 }
 
 // target is a configured provider, made ready for calls.

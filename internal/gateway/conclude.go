@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -30,7 +31,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 		Ending:     intent.Ending{End: ledger.AttemptSuccess, Status: resp.Status},
 		Outcome:    ledger.OutcomeSuccess,
 		Visibility: ledger.VisComplete, Partial: s.events > 0, ServedModel: e.served,
-		UsageIn: max(s.usage.Input, 0), UsageOut: max(s.usage.Output, 0), Delivery: ledger.DeliverySent,
+		UsageIn: max(s.usage.Input, 0), UsageOut: max(s.usage.Output, 0), Delivery: ledger.DeliveryOpen,
 	}
 	if e.keep && !s.unrecorded {
 		e.answered = e.storedAnswer(resp.Status, resp.Header, s.body, s.events)
@@ -46,6 +47,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	} else if err != nil {
 		e.g.logger.Error("a complete answer could not be recorded", "intent", e.op.ID(), "error", err)
 	}
+	e.recordSeen(e.answered, false, nil)
 	e.rec.pending(h.pending)
 	e.rec.open(h)
 	e.rec.show(e.rec.size)
@@ -85,7 +87,15 @@ func (e *execution) conclude(v verdict, how ending, body *ledger.Body) {
 		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(v)
+	e.recordSeen(e.answered, v.end == ledger.AttemptUnknown, e.holdFor(v, how, e.reply))
 	e.end(how)
+}
+
+// recordSeen tells the sighting how its operation ended.
+func (e *execution) recordSeen(answer *stored, unknown bool, hold *held) {
+	if e.seen != nil {
+		e.seen.ended(answer, unknown, hold)
+	}
 }
 
 // lose holds the intent: nothing sends it again until evidence or a person has spoken (semantics 2).
@@ -100,6 +110,12 @@ func (e *execution) lose(v verdict, how ending, body *ledger.Body) {
 		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(v)
+	if e.seen != nil {
+		// Nothing may send it again: within the window its key says so, to everybody.
+		window := e.seen.ends.Sub(e.g.ledger.Now())
+		e.seen.pin()
+		e.recordSeen(nil, false, &held{until: time.Now().Add(window), fail: unknownError(e.op.ID())})
+	}
 	e.g.registry.remove(e.key, e) // who comes from now on asks the ledger
 	e.end(how)
 	e.forget()

@@ -33,7 +33,7 @@ func (c *call) head() ledger.Intent {
 	return ledger.Intent{Tenant: c.tenant, Workflow: c.wf.Name, OwnerKey: c.owner, Effect: c.effect, Hold: c.hold,
 		Key: c.key, Explicit: c.callerKey != "", Fingerprint: c.fp, Method: c.r.Method, Path: c.path,
 		Provider: c.target.conf.Name, Endpoint: c.spec.Endpoint, RequestedModel: c.model, Stream: c.spec.Stream,
-		Priority: c.priority, MaxAttempts: 1, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger}
+		Priority: c.priority, MaxAttempts: 1, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger, ParentID: c.parent}
 }
 
 func holderOf(err error) string {
@@ -159,10 +159,14 @@ func (c *call) run() *Error {
 		e.key = e.op.ID()
 		c.g.registry.join(e.key, e)
 	}
+	if c.retries() {
+		c.enter()
+	}
+	c.attend()
 	c.admitted = false // the execution gives the place back
 	c.g.running.Add(1)
 	c.cur = e.rec.attach()
-	if c.spec.Stream || e.wf.OnDisconnect == "cancel" {
+	if c.spec.Stream {
 		go e.run()
 		return nil
 	}

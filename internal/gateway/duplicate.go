@@ -13,9 +13,12 @@ import (
 // duplicate looks for the operation that this request repeats: a running one in this process, then a recent
 // answer. What only the ledger knows, the claim finds.
 func (c *call) duplicate() *Error {
+	if c.retries() {
+		c.g.observer.Lookup(c.wf.Name)
+		return c.adopt()
+	}
 	if !c.claimed {
-		c.exec, c.leader = c.g.newExecution(c), true
-		return nil
+		return c.firstSight()
 	}
 	c.g.observer.Lookup(c.wf.Name)
 	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {
@@ -34,6 +37,7 @@ func (c *call) duplicate() *Error {
 // follow answers a duplicate of a running execution by on_in_flight.
 func (c *call) follow(e *execution) *Error {
 	c.replay = true
+	c.attend()
 	if e.fp != c.fp {
 		return reused(e.opID())
 	}
@@ -231,6 +235,10 @@ func (c *call) claim() *Error {
 }
 
 func (c *call) claimOnce() (again bool, refusal *Error) {
+	if r := c.waiting; r != nil {
+		c.waiting = nil
+		return c.takeOver(r)
+	}
 	op, err := c.g.log.Begin(c.begin())
 	holder := holderOf(err)
 	switch {

@@ -27,7 +27,8 @@ func (c *call) refuse(e *Error) {
 	set(h, "Content-Length", strconv.Itoa(len(body)))
 	c.status = e.Status()
 	c.w.WriteHeader(c.status)
-	_, _ = c.w.Write(body)
+	_, err := c.w.Write(body)
+	c.whole = err == nil
 	if e.Err != nil {
 		c.g.logger.Warn("request refused", "code", string(e.Code), "intent", e.Intent, "workflow", c.workflow(), "error", e.Err)
 	}

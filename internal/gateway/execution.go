@@ -25,6 +25,8 @@ var (
 	errIdle        = errors.New("the stream stood still for timeouts.idle")
 	errStreamLimit = errors.New("the stream took longer than timeouts.stream")
 	errClientsGone = errors.New("every client left, and on_disconnect is cancel")
+	errFinishLimit = errors.New("no client came back within finish_limit")
+	errDrainQuota  = errors.New("more answers than finish_quota allows were finished for clients that left")
 	errInterrupted = errors.New("this gateway was told to stop")
 )
 
@@ -56,12 +58,15 @@ type execution struct {
 	budget   time.Duration
 	finished chan struct{}
 
+	draining atomic.Bool  // finished for a client that left
 	refs     atomic.Int32 // clients, and the execution itself until its record has landed
 	mu       sync.Mutex
 	clients  int
 	settled  bool // the answer is complete; the record may still be on its way
 	saved    bool // … and has landed
 	served   string
+	seen     *sighting // under its derived key
+	reply    *stored   // the provider's error that was passed on
 	answered *stored
 }
 
@@ -88,18 +93,47 @@ func (e *execution) hold() {
 	e.mu.Lock()
 	e.clients++
 	e.mu.Unlock()
+	e.g.drains.remove(e)
 }
 
-// leave takes a client away; the last one to go ends the call where on_disconnect says so.
+// tryHold adds a client unless nothing of e is left.
+func (e *execution) tryHold() bool {
+	for {
+		n := e.refs.Load()
+		if n <= 0 {
+			return false
+		}
+		if e.refs.CompareAndSwap(n, n+1) {
+			break
+		}
+	}
+	e.mu.Lock()
+	e.clients++
+	e.mu.Unlock()
+	e.g.drains.remove(e)
+	return true
+}
+
+// leave takes a client away. When the last one goes, the call ends where on_disconnect says so; else it is
+// finished for whoever asks again, within bounds (semantics 25).
 func (e *execution) leave() {
 	e.mu.Lock()
 	e.clients--
 	gone := e.clients == 0 && !e.settled
 	e.mu.Unlock()
-	if gone && e.wf.OnDisconnect == policy.Cancel {
+	switch {
+	case !gone:
+	case e.wf.OnDisconnect == policy.Cancel:
 		e.cancel(errClientsGone)
+	case e.effect == ledger.EffectGeneration:
+		e.g.drains.add(e)
 	}
-	e.unref()
+}
+
+func (e *execution) over() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.settled
 }
 
 func (e *execution) unref() {
@@ -120,6 +154,7 @@ func (e *execution) end(how ending) {
 	e.settled = true
 	e.mu.Unlock()
 	e.rec.finish(how)
+	e.g.drains.remove(e)
 	close(e.finished)
 	e.cancel(nil)
 }

@@ -48,14 +48,17 @@ type Gateway struct {
 	salt      []byte                        // of tenants made from forwarded credentials
 	secret    []byte                        // of outbound keys (semantics 17)
 
-	registry registry
-	replays  *replayCache
-	mem      memory
-	working  atomic.Int64
-	running  sync.WaitGroup
-	draining atomic.Bool
-	through  http.RoundTripper // for what is passed on unbuffered
-	proxyLog *log.Logger
+	registry  registry
+	replays   *replayCache
+	mem       memory
+	sightings sightings
+	drains    drains
+	started   time.Time // ledger time
+	working   atomic.Int64
+	running   sync.WaitGroup
+	draining  atomic.Bool
+	through   http.RoundTripper // for what is passed on unbuffered
+	proxyLog  *log.Logger
 }
 
 // New reads the store's secrets and returns a Gateway.
@@ -84,6 +87,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.guard = NewGuard(c.Policy.Auth)
+	g.sightings.g, g.started = g, g.ledger.Now()
 	return g, nil
 }
 
@@ -160,9 +164,9 @@ func (g *Gateway) Drain(ctx context.Context) {
 	}()
 	select {
 	case <-finished:
-		return
 	case <-ctx.Done():
+		g.registry.each(func(e *execution) { e.cancel(errInterrupted) })
+		<-finished
 	}
-	g.registry.each(func(e *execution) { e.cancel(errInterrupted) })
-	<-finished
+	g.sightings.flush()
 }

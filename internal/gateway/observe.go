@@ -69,6 +69,12 @@ func (e *execution) attempted(end ledger.AttemptEnd, kind string) {
 
 // lookAgain gives up the execution that stood down.
 func (c *call) lookAgain() {
-	c.exec.leave()
+	if c.unwatch != nil {
+		c.unwatch()
+		c.unwatch = nil
+	}
+	c.depart(false)
+	c.exec.unref()
+	c.departed.Store(false)
 	c.exec, c.leader, c.replay, c.again = nil, false, false, false
 }

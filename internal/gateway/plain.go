@@ -206,10 +206,14 @@ func (e *execution) passError(v verdict, status int, resp *upstream.Response, bo
 	h := &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	e.rec.open(h)
 	e.rec.show(int64(len(masked)))
+	if e.seen != nil {
+		e.reply = e.storedAnswer(status, resp.Header, masked, 0)
+	}
 	var keep *ledger.Body
 	if v.keep && e.keep {
 		keep = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: masked}
 		e.answered = e.storedAnswer(status, resp.Header, masked, 0)
+		e.reply = e.answered
 	} else if e.keep && v.end == ledger.AttemptUnknown {
 		keep = &ledger.Body{Kind: ledger.BodyPartial, Data: masked[:min(len(masked), maxEvidence)]}
 	}

@@ -125,7 +125,10 @@ func (r *rig) start(c rigConfig) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.server = httptest.NewServer(r.gw)
+	r.server = httptest.NewUnstartedServer(r.gw)
+	r.server.Listener = gateway.Watch(r.server.Listener)
+	r.server.Config.ConnContext = gateway.ConnContext
+	r.server.Start()
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	background, stop := context.WithCancel(ctx)
 	done := make(chan struct{})

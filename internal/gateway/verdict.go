@@ -119,7 +119,7 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 	case cause != nil:
 		v.kind, v.reason, v.rule = kindOf(cause), cause.Error(), ruleOf(cause)
 		fail = &Error{Code: CodeDeadline, Message: cause.Error(), Err: err}
-		if errors.Is(cause, errClientsGone) || errors.Is(cause, errInterrupted) {
+		if leftAlone(cause) || errors.Is(cause, errInterrupted) {
 			fail.Code = CodeAllTiersFailed
 		}
 	case ue != nil && ue.Timeout:
@@ -144,9 +144,14 @@ func (e *execution) cause() error {
 	return cause(e.ctx)
 }
 
+// leftAlone says that a call was broken off because no client was left.
+func leftAlone(cause error) bool {
+	return errors.Is(cause, errClientsGone) || errors.Is(cause, errFinishLimit) || errors.Is(cause, errDrainQuota)
+}
+
 func kindOf(cause error) string {
 	switch {
-	case errors.Is(cause, errClientsGone):
+	case leftAlone(cause):
 		return "client_cancelled"
 	case errors.Is(cause, errInterrupted):
 		return "interrupted"
@@ -158,6 +163,10 @@ func ruleOf(cause error) string {
 	switch {
 	case errors.Is(cause, errClientsGone):
 		return "on_disconnect: cancel"
+	case errors.Is(cause, errFinishLimit):
+		return "finish_limit"
+	case errors.Is(cause, errDrainQuota):
+		return "finish_quota"
 	case errors.Is(cause, errInterrupted):
 		return "limits.drain_wait"
 	case errors.Is(cause, errFirstToken):

@@ -1,0 +1,308 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// settledTwin is the age from which an open predecessor is looked at closely: younger ones are a vote, several
+// identical questions at once (semantics 20).
+const settledTwin = 250 * time.Millisecond
+
+// retries says that the call goes by derive: retries.
+func (c *call) retries() bool {
+	return c.key != "" && !c.claimed && c.wf.Idempotency.Derive == policy.DeriveRetries
+}
+
+// isRetry says that the request itself says so.
+func (c *call) isRetry() bool {
+	return strings.HasPrefix(c.trigger, "retry:") || c.r.Header.Get("Last-Event-Id") != ""
+}
+
+// adopt looks for the one operation that this request repeats because its answer never arrived. Without such
+// evidence it is a new operation, however equal.
+func (c *call) adopt() *Error {
+	b := &c.g.sightings
+	if c.fresh {
+		c.abandonDrains(b.list(c.key))
+		return c.firstSight()
+	}
+	c.recall()
+	who := c.who()
+	list := b.list(c.key)
+	for _, s := range list {
+		if h := s.heldFor(who); h != nil {
+			return c.answerHeld(s, h)
+		}
+	}
+	for _, want := range []ledger.Delivery{ledger.DeliveryLost, ledger.DeliverySent, ledger.DeliveryOpen} {
+		for _, s := range list {
+			if c.take(s, who, want) {
+				return c.adopted(s)
+			}
+		}
+	}
+	if s := c.watchOpen(list, who); s != nil {
+		return c.adopted(s)
+	}
+	return c.firstSight()
+}
+
+// who separates callers by credential; users are separate by the fingerprint.
+func (c *call) who() [32]byte { return sha256.Sum256([]byte(Credential(c.r))) }
+
+// firstSight makes the call an operation of its own.
+func (c *call) firstSight() *Error {
+	c.exec, c.leader = c.g.newExecution(c), true
+	return nil
+}
+
+// enter notes a new operation, once it has its intent.
+func (c *call) enter() {
+	e := c.exec
+	s := &sighting{book: &c.g.sightings, key: c.key, id: e.opID(), who: c.who(), born: e.began, ends: e.began.Add(c.wf.Idempotency.Window),
+		grace: c.wf.DeliveryGrace, e: e, clients: 1, gone: make(chan struct{})}
+	c.seen, e.seen = s, s
+	c.g.sightings.add(s)
+}
+
+// take adopts s if the evidence allows it. Under s's lock only one request can.
+func (c *call) take(s *sighting, who [32]byte, want ledger.Delivery) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.delivery != want || s.who != who || c.g.ledger.Now().After(s.ends) {
+		return false
+	}
+	retry := c.isRetry()
+	switch {
+	case s.delivery == ledger.DeliveryLost:
+		if s.failed && !s.unknown && s.record == nil && !retry {
+			return false // a definite failure was lost: the request simply runs again
+		}
+	case retry && (s.delivery == ledger.DeliveryOpen || s.delivery == ledger.DeliverySent):
+		// The request says that it is a retry: its connection's end is only not known here yet.
+	case s.failed && s.unknown && s.clients == 0:
+	default:
+		return false
+	}
+	if mutant.On("adopt-without-cas") {
+		return true
+	}
+	s.delivery = ledger.DeliveryOpen
+	s.gone = make(chan struct{})
+	s.clients++
+	return true
+}
+
+// watchOpen holds a newcomer for adopt_grace beside the oldest predecessor that is still open: if that one's
+// connection ends meanwhile, this request is its retry (semantics 20).
+func (c *call) watchOpen(list []*sighting, who [32]byte) *sighting {
+	now := c.g.ledger.Now()
+	for _, s := range list {
+		s.mu.Lock()
+		gone, open := s.gone, s.delivery == ledger.DeliveryOpen && s.who == who && now.Sub(s.born) > settledTwin && !s.failed
+		s.mu.Unlock()
+		if !open {
+			continue
+		}
+		timer := time.NewTimer(c.wf.AdoptGrace)
+		defer timer.Stop()
+		select {
+		case <-gone:
+			if c.take(s, who, ledger.DeliveryLost) {
+				return s
+			}
+			return nil
+		case <-timer.C:
+			return nil
+		case <-c.r.Context().Done():
+			return nil
+		}
+	}
+	return nil
+}
+
+// adopted answers with the predecessor's answer: attached while it runs, replayed when it is there; where none
+// was kept the operation runs again, as its successor.
+func (c *call) adopted(s *sighting) *Error {
+	c.g.observer.Duplicate(c.wf.Name, "adopted")
+	c.seen = s
+	s.mu.Lock()
+	e, answer, record := s.e, s.answer, s.record
+	s.mu.Unlock()
+	switch {
+	case e != nil && e.tryHold():
+		c.exec, c.replay = e, true
+		c.attend()
+		e.noteAdoption(c)
+		return nil
+	case answer != nil:
+		c.noteAdoption(s)
+		return c.replayStored(answer)
+	case record != nil:
+		return c.adoptRecord(s, record)
+	}
+	c.parent, c.seen = s.id, nil
+	c.g.sightings.remove(s) // its successor takes its place
+	return c.firstSight()
+}
+
+// adoptRecord adopts what an earlier process left in the ledger.
+func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
+	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	if r.State == ledger.Settled && r.Answer != nil {
+		answer, err := c.g.load(ctx, r)
+		if err != nil {
+			return c.storeAway(err)
+		}
+		if answer.reason == "" {
+			s.mu.Lock()
+			s.answer = answer
+			s.mu.Unlock()
+			c.noteAdoption(s)
+			return c.replayStored(answer)
+		}
+	}
+	if r.State == ledger.Unknown {
+		return unknownError(r.ID)
+	}
+	c.waiting, c.parent, c.seen = r, r.ID, nil
+	c.g.sightings.remove(s)
+	return c.firstSight()
+}
+
+func (e *execution) noteAdoption(c *call) {
+	e.mu.Lock()
+	op := e.op
+	e.mu.Unlock()
+	if op != nil {
+		op.Note(adoption(c))
+	}
+}
+
+func (c *call) noteAdoption(s *sighting) {
+	c.g.ledger.Enqueue(&ledger.Write{ID: s.id, Append: true, Relaxed: true, Events: []ledger.Event{c.stamped(adoption(c))}})
+}
+
+func (c *call) stamped(e ledger.Event) ledger.Event {
+	e.At, e.Actor = c.g.ledger.Now(), "engine"
+	return e
+}
+
+func adoption(c *call) ledger.Event {
+	reason := "the earlier answer did not arrive"
+	if c.trigger != "" {
+		reason = c.trigger
+	}
+	return ledger.Event{Kind: "duplicate", Reason: "adopted: " + reason, Rule: "semantics 20"}
+}
+
+// recall looks up, once per key, what an earlier process left under it: its deliveries are unknown and read as
+// lost (semantics 19).
+func (c *call) recall() {
+	g := c.g
+	if g.ledger.Now().Sub(g.started) > c.wf.Idempotency.Window {
+		return
+	}
+	sh := g.sightings.shard(c.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if sh.m == nil {
+		sh.m = map[string]*sightingList{}
+	}
+	l := sh.m[c.key]
+	if l == nil {
+		l = &sightingList{}
+	}
+	if l.recalled {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), g.policy.Limits.CommitWait)
+	defer stop()
+	records, err := g.ledger.Derived(ctx, c.key, 16)
+	if err != nil {
+		return // the claim will say that the store is away
+	}
+	l.recalled = true
+	for i := len(records) - 1; i >= 0; i-- {
+		if r := records[i]; r.CreatedAt.Before(g.started) && adoptable(r) {
+			l.all = append(l.all, g.remembered(c, r))
+		}
+	}
+	if len(l.all) > 0 {
+		sh.m[c.key] = l
+	}
+}
+
+func adoptable(r *ledger.Record) bool {
+	return r.LeaseOwner == "" || r.State == ledger.Unknown || r.State == ledger.Settled && (r.Answer != nil || r.BilledMaybe > 0)
+}
+
+func (g *Gateway) remembered(c *call, r *ledger.Record) *sighting {
+	gone := make(chan struct{})
+	close(gone)
+	return &sighting{book: &g.sightings, key: r.Key, id: r.ID, who: c.who(), born: r.CreatedAt,
+		ends: r.CreatedAt.Add(c.wf.Idempotency.Window), grace: c.wf.DeliveryGrace, record: r, delivery: ledger.DeliveryLost, gone: gone,
+		failed: r.Answer == nil, unknown: r.BilledMaybe > 0}
+}
+
+// heldFor is the error that the derived key answers for a time, if there is one.
+func (s *sighting) heldFor(who [32]byte) *held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.hold != nil && s.who == who && time.Now().Before(s.hold.until) {
+		return s.hold
+	}
+	return nil
+}
+
+// answerHeld gives a failure again, without a dispatch (semantics 21).
+func (c *call) answerHeld(s *sighting, h *held) *Error {
+	c.g.observer.Duplicate(c.wf.Name, "held")
+	c.noteHeld(s)
+	if h.reply != nil {
+		return c.replayStored(h.reply)
+	}
+	fail := *h.fail
+	return &fail
+}
+
+func (c *call) noteHeld(s *sighting) {
+	e := ledger.Event{Kind: "duplicate", Reason: "answered with the same error, nothing sent", Rule: "semantics 21"}
+	c.g.ledger.Enqueue(&ledger.Write{ID: s.id, Append: true, Relaxed: true, Events: []ledger.Event{c.stamped(e)}})
+}
+
+// maxHold bounds how long a derived key repeats a provider's error.
+const maxHold = 10 * time.Minute
+
+// holdFor says what the key of a failed execution answers meanwhile.
+func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
+	now := time.Now()
+	switch {
+	case how.fail != nil && (how.fail.Code == CodeAllTiersFailed || how.fail.Code == CodeDeadline) && !leftAlone(e.cause()):
+		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail}
+	case how.fail == nil && reply != nil && v.end == ledger.AttemptFailed && v.wait > 0:
+		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply}
+	}
+	return nil
+}
+
+// abandonDrains cancels what nobody waits for any more: a new answer to the same question is wanted.
+func (c *call) abandonDrains(list []*sighting) {
+	who := c.who()
+	for _, s := range list {
+		s.mu.Lock()
+		e, abandoned := s.e, s.who == who && s.clients == 0
+		s.mu.Unlock()
+		if e != nil && abandoned {
+			e.cancel(errClientsGone)
+		}
+	}
+}

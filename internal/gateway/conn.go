@@ -1,0 +1,75 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"syscall"
+)
+
+// Watch makes a listener tell when a client's connection is reset: a write that succeeded has only reached the
+// kernel or a balancer, and the reset is the evidence that the answer did not arrive (semantics 19).
+func Watch(l net.Listener) net.Listener { return &watchedListener{l} }
+
+type watchedListener struct{ net.Listener }
+
+func (l *watchedListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &watchedConn{Conn: c}, nil
+}
+
+// watchedConn is one client's connection. It remembers whose answer went over it last.
+type watchedConn struct {
+	net.Conn
+	last atomic.Pointer[sighting]
+}
+
+func (c *watchedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err != nil {
+		c.broke(err)
+	}
+	return n, err
+}
+
+func (c *watchedConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if err != nil {
+		c.broke(err)
+	}
+	return n, err
+}
+
+// broke tells the last answer's sighting of a reset. An orderly end says nothing: clients close when they have
+// read everything.
+func (c *watchedConn) broke(err error) {
+	if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		return
+	}
+	if s := c.last.Swap(nil); s != nil {
+		s.wasReset()
+	}
+}
+
+type connKey struct{}
+
+// ConnContext is for http.Server.ConnContext, beside Watch.
+func ConnContext(ctx context.Context, c net.Conn) context.Context {
+	if w, ok := c.(*watchedConn); ok {
+		return context.WithValue(ctx, connKey{}, w)
+	}
+	return ctx
+}
+
+// connection is the client's own connection, nil where several requests share one (HTTP/2) or nobody watches.
+func (c *call) connection() *watchedConn {
+	if c.r.ProtoMajor != 1 {
+		return nil
+	}
+	w, _ := c.r.Context().Value(connKey{}).(*watchedConn)
+	return w
+}

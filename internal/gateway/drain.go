@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"sync"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+)
+
+// drains are the executions that are finished for clients that left: their answers wait for a retry (semantics
+// 25). They are bounded in number and time, the oldest going first, so that work for nobody takes no place from
+// work for somebody.
+type drains struct {
+	mu   sync.Mutex
+	list []drain // oldest first
+}
+
+type drain struct {
+	e     *execution
+	limit *time.Timer
+}
+
+func (d *drains) add(e *execution) {
+	quota := max(1, int(float64(e.g.policy.Limits.Workers)*e.wf.FinishQuota))
+	d.enter(e, quota)
+	if e.over() { // it ended meanwhile, and did not see itself here
+		d.remove(e)
+	}
+}
+
+func (d *drains) enter(e *execution, quota int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e.draining.Store(true)
+	limit := time.AfterFunc(e.wf.FinishLimit, func() { e.cancel(errFinishLimit) })
+	d.list = append(d.list, drain{e, limit})
+	for len(d.list) > quota && !mutant.On("drain-without-quota") {
+		oldest := d.list[0]
+		d.list = d.list[1:]
+		oldest.limit.Stop()
+		oldest.e.draining.Store(false)
+		oldest.e.cancel(errDrainQuota)
+	}
+}
+
+// remove takes e back out: a client came, or it ended.
+func (d *drains) remove(e *execution) {
+	if !e.draining.Swap(false) {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range d.list {
+		if d.list[i].e == e {
+			d.list[i].limit.Stop()
+			d.list = append(d.list[:i], d.list[i+1:]...)
+			return
+		}
+	}
+}

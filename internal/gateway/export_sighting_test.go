@@ -1,0 +1,33 @@
+package gateway
+
+import "github.com/holdfast-ai/holdfast/ledger"
+
+// Lost counts the operations whose answer is known to be lost, Clients those who wait for one under a derived key.
+func Lost(g *Gateway) (n int) {
+	each(g, func(s *sighting) {
+		if s.delivery == ledger.DeliveryLost {
+			n++
+		}
+	})
+	return n
+}
+
+func Clients(g *Gateway) (n int) {
+	each(g, func(s *sighting) { n += s.clients })
+	return n
+}
+
+func each(g *Gateway, f func(*sighting)) {
+	for i := range g.sightings.shards {
+		sh := &g.sightings.shards[i]
+		sh.mu.Lock()
+		for _, l := range sh.m {
+			for _, s := range l.all {
+				s.mu.Lock()
+				f(s)
+				s.mu.Unlock()
+			}
+		}
+		sh.mu.Unlock()
+	}
+}
