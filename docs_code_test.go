@@ -246,3 +246,18 @@ func declaredTests(t *testing.T) map[string]bool {
 	}
 	return have
 }
+
+// TestRoughEdgesAreTheCode compares the fields that docs/rough-edges.md says nobody acts on yet with the program's list.
+func TestRoughEdgesAreTheCode(t *testing.T) {
+	code := policy.NotYet()
+	for _, cells := range table(t, "docs/rough-edges.md", "notyet") {
+		field := strings.Trim(cells[0], "`")
+		if code[field] != cells[1] {
+			t.Errorf("%s: docs/rough-edges.md says %q, holdfast check %q", field, cells[1], code[field])
+		}
+		delete(code, field)
+	}
+	for field, sentence := range code {
+		t.Errorf("docs/rough-edges.md lacks | `%s` | %s |", field, sentence)
+	}
+}
