@@ -38,7 +38,8 @@ type Config struct {
 	Only []string
 	// Unpinned lets the processes run on any core, where otherwise the one in the middle has a core of its own.
 	Unpinned bool
-	// ProfileGateway is a file that gets a CPU profile of the gateway, the last one that ran.
+	// ProfileGateway is a file that gets a CPU profile of the gateway, the last one that ran; only full load is
+	// then measured.
 	ProfileGateway string
 
 	// Progress gets a line for each thing that begins. Default: none.
@@ -100,7 +101,7 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
-	if r.wants(Store) {
+	if r.wants(Store) || r.needsCommit() {
 		if err := r.store(ctx); err != nil {
 			return nil, fmt.Errorf("bench: store: %w", err)
 		}
@@ -120,6 +121,11 @@ func Run(ctx context.Context, cfg Config) (_ *Report, err error) {
 }
 
 func (r *run) wants(name string) bool { return slices.Contains(r.cfg.Only, name) }
+
+// needsCommit says that a target rests on how long a commit takes.
+func (r *run) needsCommit() bool {
+	return r.cfg.ProfileGateway == "" && slices.ContainsFunc(scenarios(), func(s *scenario) bool { return r.wants(s.name) && s.commits > 0 })
+}
 
 func (r *run) progress(format string, args ...any) {
 	fmt.Fprintf(r.cfg.Progress, format+"\n", args...)

@@ -171,7 +171,7 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 		duration   time.Duration
 	}{
 		{bench.Store, "beside history", 60 * time.Millisecond},
-		{bench.Generation, "at full load", time.Hour}, // it must be the interruption that ends it
+		{bench.Read, "at full load", time.Hour}, // it must be the interruption that ends it
 		{bench.ReplayFile, "on one connection", 60 * time.Millisecond},
 		{bench.Bulk, bench.Bulk, time.Hour},
 		{bench.Idle, "through holdfast", time.Hour},

@@ -15,14 +15,22 @@ type mode struct {
 	load func(context.Context, *line) (sample, error)
 }
 
-// modes are those of every scenario.
-func (r *run) modes() [3]mode {
-	return [3]mode{
+// modes are those of every scenario, in the order of loads. A profile is of full load alone: everything else would
+// blur it.
+func (r *run) modes() []mode {
+	all := []mode{
 		{"at full load", func(ctx context.Context, l *line) (sample, error) { return l.closed(ctx, len(l.conns), r.slice) }},
 		{"on one connection", func(ctx context.Context, l *line) (sample, error) { return l.closed(ctx, 1, r.slice) }},
 		{"at a fixed rate", func(ctx context.Context, l *line) (sample, error) { return l.paced(ctx, r.cfg.Rate, r.slice) }},
 	}
+	if r.cfg.ProfileGateway != "" {
+		return all[:1]
+	}
+	return all
 }
+
+// loads are the results of the modes.
+type loads struct{ full, alone, paced result }
 
 // scenarios measures those wanted on one rig, so that they share a gateway as real traffic would.
 func (r *run) scenarios(ctx context.Context) (err error) {
@@ -54,15 +62,16 @@ func (r *run) scenario(ctx context.Context, g *rig, s *scenario) error {
 			return fmt.Errorf("settle the keys that are asked for again: %w", err)
 		}
 	}
-	var results [3]result
+	var out loads
+	into := [...]*result{&out.full, &out.alone, &out.paced}
 	for i, m := range r.modes() {
 		r.progress("%s %s", s.name, m.name)
 		var err error
-		if results[i], err = r.alternate(ctx, g, s, m); err != nil {
+		if *into[i], err = r.alternate(ctx, g, s, m); err != nil {
 			return fmt.Errorf("%s: %w", m.name, err)
 		}
 	}
-	r.report.scenario(r, s, results)
+	r.report.scenario(r, s, out)
 	return nil
 }
 

@@ -74,6 +74,9 @@ func (r *Report) add(f Figure) {
 	if f.Ratio == 0 {
 		f.Ratio = f.Holdfast / f.Reference
 	}
+	if f.Reference <= 0 || f.Holdfast <= 0 {
+		f.Ratio = Value(unknown) // what was added is less than what the machine's noise took
+	}
 	r.Figures = append(r.Figures, f)
 }
 
@@ -113,38 +116,47 @@ const (
 	busyEnough    = 0.85
 )
 
-// scenario turns what the modes showed into figures.
-func (r *Report) scenario(run *run, s *scenario, results [3]result) {
+// scenario turns what the loads showed into figures.
+func (r *Report) scenario(run *run, s *scenario, l loads) {
 	r.titles[s.name] = s.title
-	full, alone, rated := results[0], results[1], results[2]
-	r.throughput(run, s, full)
-	r.add(cpuFigure(s.name, "CPU per request", full))
-	added := func(name string, from result, of func(*series) []float64) Figure {
-		d, p, g := of(from[direct]), of(from[reverseProxy]), of(from[gateway])
-		return Figure{Part: s.name, Name: name, Unit: "µs", ReferenceName: reverseProxy, Direct: micros(median(d)),
-			Reference: micros(pairwise(p, d, difference)), Holdfast: micros(pairwise(g, d, difference))}
+	r.throughput(run, s, l.full)
+	r.add(cpuFigure(s.name, "CPU per request", l.full))
+	r.latencies(run, s, l)
+	r.add(memoryFigure(s.name, fmt.Sprintf("memory, %d connections", run.clients(s)), l.full, memoryMB, "≤ 60 MB"))
+}
+
+// latencies are what each contender adds to a direct call.
+func (r *Report) latencies(run *run, s *scenario, l loads) {
+	if l.alone == nil {
+		return
 	}
-	promised := func(f Figure, beyond time.Duration, text string) Figure {
-		if s.commits < 0 {
-			return f
-		}
-		return f.atMost(f.Holdfast-f.Reference, float64(beyond)/1e3, text)
-	}
-	p50, p99, first := func(s *series) []float64 { return s.p50 }, func(s *series) []float64 { return s.p99 }, func(s *series) []float64 { return s.first }
-	f := added("added p50, one connection", alone, p50)
-	if run.commit > 0 {
-		f = promised(f, time.Duration(s.commits)*run.commit+addedAlone,
-			fmt.Sprintf("≤ reference + commit (%d µs) + 50 µs", run.commit.Microseconds()))
-	}
-	r.add(f)
-	r.add(added("added p99, one connection", alone, p99))
-	at := fmt.Sprintf(", %d/s", run.cfg.Rate)
-	r.add(promised(added("added p50"+at, rated, p50), addedRate, "≤ reference + 100 µs"))
-	r.add(added("added p99"+at, rated, p99))
+	alone := func(what string) string { return "added " + what + ", one connection" }
+	paced := func(what string) string { return fmt.Sprintf("added %s, %d/s", what, run.cfg.Rate) }
+	p50 := func(s *series) []float64 { return s.p50 }
+	p99 := func(s *series) []float64 { return s.p99 }
+	r.add(s.promised(added(s.name, alone("p50"), l.alone, p50), time.Duration(s.commits)*run.commit+addedAlone,
+		fmt.Sprintf("≤ reference + commit (%d µs) + 50 µs", run.commit.Microseconds())))
+	r.add(added(s.name, alone("p99"), l.alone, p99))
+	r.add(s.promised(added(s.name, paced("p50"), l.paced, p50), addedRate, "≤ reference + 100 µs"))
+	r.add(added(s.name, paced("p99"), l.paced, p99))
 	if s.stream {
-		r.add(promised(added("added first chunk p50", alone, first), addedFirst, "≤ reference + 100 µs"))
+		first := added(s.name, "added first chunk p50", l.alone, func(s *series) []float64 { return s.first })
+		r.add(s.promised(first, addedFirst, "≤ reference + 100 µs"))
 	}
-	r.add(memoryFigure(s.name, fmt.Sprintf("memory, %d connections", run.clients(s)), full, memoryMB, "≤ 60 MB"))
+}
+
+func added(part, name string, from result, of func(*series) []float64) Figure {
+	d, p, g := of(from[direct]), of(from[reverseProxy]), of(from[gateway])
+	return Figure{Part: part, Name: name, Unit: "µs", ReferenceName: reverseProxy, Direct: micros(median(d)),
+		Reference: micros(pairwise(p, d, difference)), Holdfast: micros(pairwise(g, d, difference))}
+}
+
+// promised holds what the gateway adds beyond the reference against its target, if the scenario has one.
+func (s *scenario) promised(f Figure, beyond time.Duration, text string) Figure {
+	if s.commits < 0 {
+		return f
+	}
+	return f.atMost(f.Holdfast-f.Reference, float64(beyond)/1e3, text)
 }
 
 // throughput judges by the rates, or by processor time where the load could not keep the gateway's core busy: the

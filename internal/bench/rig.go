@@ -76,7 +76,7 @@ func (r *run) newRig(name string, simArgs ...string) (g *rig, err error) {
 		return g, err
 	}
 	g.command = base
-	g.command.Args = []string{"--config", file, "--store", "sqlite:" + filepath.Join(g.dir, "holdfast.db"), "--log-level", "info",
+	g.command.Args = []string{"--config", file, "--store", "sqlite:" + filepath.Join(g.dir, "holdfast.db"),
 		"--upstream", "openai=" + g.sim.URL + "/v1", "--upstream", "anthropic=" + g.sim.URL, "--upstream", "gemini=" + g.sim.URL}
 	if r.cfg.ProfileGateway != "" {
 		g.command.Args = append(g.command.Args, "--pprof", r.cfg.ProfileGateway)

@@ -37,8 +37,8 @@ func (r *run) store(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, l.Close()) }()
 	w := &writer{l: l}
 	rawRate, err := r.oneCaller(ctx, raw, w)
-	if err != nil {
-		return err
+	if err != nil || !r.wants(Store) {
+		return err // the others' targets need no more than the commit
 	}
 	for _, callers := range []int{16, manyCallers} {
 		if err := r.wholeIntents(ctx, w, callers, rawRate); err != nil {
