@@ -96,7 +96,9 @@ func runBench(cmd *cobra.Command, c bench.Config, asJSON bool) (err error) {
 		return err
 	}
 	c.OpenLedger = func(path string) (ledger.Ledger, error) { return sqlite.Open(cmd.Context(), sqlite.Config{Path: path}) }
-	c.Progress = cmd.ErrOrStderr()
+	if terminal(cmd.ErrOrStderr()) {
+		c.Progress = cmd.ErrOrStderr()
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	report, err := bench.Run(ctx, c)
