@@ -111,14 +111,3 @@ func jsonHeader(h http.Header) http.Header {
 	set(out, "Content-Type", provider.ContentType)
 	return out
 }
-
-// mask takes credentials out of an error's body before it is passed on or kept (interface.md, settled
-// questions): the ones that this call was sent with.
-func (e *execution) mask(body []byte) []byte {
-	for _, name := range credentialHeaders {
-		for _, v := range e.request.Header[name] {
-			body = maskWord(body, v)
-		}
-	}
-	return body
-}

@@ -2,8 +2,29 @@ package gateway
 
 import (
 	"bytes"
+	"net/url"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
 )
+
+// maskCredentials takes out of an error's body, before it is passed on or kept, the credentials that its request was
+// sent with (interface.md, settled questions).
+func maskCredentials(r *upstream.Request, body []byte) []byte {
+	for _, name := range credentialHeaders {
+		for _, v := range r.Header[name] {
+			body = maskWord(body, v)
+		}
+	}
+	for param := range strings.SplitSeq(r.Target.RawQuery, "&") {
+		name, value, _ := strings.Cut(param, "=")
+		if plain, err := url.QueryUnescape(name); err == nil && idempotency.Credential(plain) {
+			body = maskWord(body, value)
+		}
+	}
+	return body
+}
 
 // shortestSecret keeps words that occur in any text from being blotted out.
 const shortestSecret = 8

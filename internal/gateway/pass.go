@@ -71,7 +71,8 @@ func (c *call) readThrough() *Error {
 	ctx, stop := context.WithDeadlineCause(c.r.Context(), c.began.Add(c.budget()), errTotal)
 	defer stop()
 	c.done, c.source = true, c.target.conf.Name
-	resp, err := c.g.upstream.Do(ctx, c.outbound())
+	request := c.outbound()
+	resp, err := c.g.upstream.Do(ctx, request)
 	if err != nil {
 		return c.readFailed(err)
 	}
@@ -85,10 +86,23 @@ func (c *call) readThrough() *Error {
 	set(out, "Holdfast-Source", c.target.conf.Name)
 	c.status = resp.Status
 	c.w.WriteHeader(resp.Status)
-	if _, err := copyAtOnce(c.w, resp.Body); err != nil {
+	if resp.Status >= 400 {
+		err = writeMasked(c.w, resp.Body, request)
+	}
+	if _, copied := copyAtOnce(c.w, resp.Body); errors.Join(err, copied) != nil {
 		panic(http.ErrAbortHandler) // a clean end would pass for a whole answer
 	}
 	return nil
+}
+
+// writeMasked passes the beginning of an error's body on, which is where credentials are quoted.
+func writeMasked(w io.Writer, body io.Reader, request *upstream.Request) error {
+	p, err := io.ReadAll(io.LimitReader(body, maxEvidence))
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(maskCredentials(request, p))
+	return err
 }
 
 func (c *call) budget() time.Duration {
@@ -219,6 +233,16 @@ func (c *call) proxied(op *intent.Op) *Error {
 			c.status = r.StatusCode
 			c.definite = signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
 				ReceivedAt: time.Now(), Status: r.StatusCode, Header: r.Header})
+			if r.StatusCode >= 400 {
+				var begin bytes.Buffer
+				if err := writeMasked(&begin, r.Body, out); err != nil {
+					return err
+				}
+				r.Body = struct {
+					io.Reader
+					io.Closer
+				}{io.MultiReader(&begin, r.Body), r.Body}
+			}
 			set(r.Header, "Holdfast-Source", c.target.conf.Name)
 			if op != nil {
 				set(r.Header, "Holdfast-Intent", op.ID())

@@ -201,7 +201,7 @@ func (e *execution) rejected(v verdict, resp *upstream.Response, body []byte) {
 
 // passError ends the execution with an error in the provider's own words.
 func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) {
-	masked := e.mask(body)
+	masked := maskCredentials(e.request, body)
 	e.rec.replace(masked)
 	h := &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	e.rec.open(h)
