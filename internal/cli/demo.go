@@ -31,7 +31,8 @@ Exit status 1 if any figure is not as promised.`,
 		Example: "  holdfast demo\n  holdfast demo --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			// Whatever ends us must find the processes ended too: a closed terminal or pipe as much as Ctrl-C.
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
 			defer stop()
 			return runDemo(ctx, cmd, asJSON)
 		},

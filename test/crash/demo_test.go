@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
@@ -62,8 +63,34 @@ func TestDemoNoticesADefect(t *testing.T) {
 
 var processes = regexp.MustCompile(`gateway, process (\d+) ─► provider, process (\d+)`)
 
-// TestDemoInterrupted presses Ctrl-C while it plays: nothing is left running.
+// TestDemoInterrupted presses Ctrl-C while it plays, then closes the pipe that it writes to: nothing is left running.
 func TestDemoInterrupted(t *testing.T) {
+	for name, end := range map[string]func(*exec.Cmd, io.Closer) error{
+		"Ctrl-C":      func(cmd *exec.Cmd, _ io.Closer) error { return cmd.Process.Signal(os.Interrupt) },
+		"closed pipe": func(_ *exec.Cmd, out io.Closer) error { return out.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			for try := 1; ; try++ {
+				ids, interrupted := broken(t, end)
+				for _, pid := range ids {
+					if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+						t.Errorf("process %d is still there: %v", pid, err)
+					}
+				}
+				if interrupted {
+					return
+				}
+				if try == 20 { // it may have been over before we were there
+					t.Fatal("it did not notice")
+				}
+			}
+		})
+	}
+}
+
+// broken runs the demo until it names its processes, ends it, and waits.
+func broken(t *testing.T, end func(*exec.Cmd, io.Closer) error) (ids []int, interrupted bool) {
+	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, "demo")
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -72,31 +99,20 @@ func TestDemoInterrupted(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	var ids []string
 	in := bufio.NewScanner(out)
 	for in.Scan() && ids == nil {
-		if m := processes.FindStringSubmatch(in.Text()); m != nil {
-			ids = m[1:]
-			if err := cmd.Process.Signal(os.Interrupt); err != nil {
-				t.Error(err)
+		for _, id := range processes.FindStringSubmatch(in.Text()) {
+			if pid, err := strconv.Atoi(id); err == nil {
+				ids = append(ids, pid)
 			}
 		}
 	}
-	for in.Scan() { // until it ends
+	if err := end(cmd, out); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Error(err)
 	}
-	if err := cmd.Wait(); err == nil {
-		t.Error("it did not notice")
-	}
+	err = cmd.Wait()
 	if len(ids) != 2 {
 		t.Fatal("it names no processes")
 	}
-	for _, id := range ids {
-		pid, err := strconv.Atoi(id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-			t.Errorf("process %d is still there: %v", pid, err)
-		}
-	}
+	return ids, err != nil
 }
