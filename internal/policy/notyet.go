@@ -39,13 +39,8 @@ func NotYet() map[string]string {
 		w + "backpressure":          "nothing is queued",
 		w + "fallback":              "no other tier answers",
 		w + "fail_closed_when":      "every failure is shown to the client",
-		w + "finish_limit":          "an attempt without clients runs to its timeouts",
-		w + "finish_quota":          "an attempt without clients keeps its place",
 		w + "bridge_after":          "a held stream is silent until its first content",
 		"retention.request_bodies":  "there are no jobs whose request bodies could be kept",
-		w + "adopt_grace":           "derive: retries adopts nothing",
-		w + "delivery_grace":        "derive: retries adopts nothing",
-		w + "error_hold":            "an error releases its key",
 		w + "reconcile":             "an unknown outcome waits for holdfast intents resolve",
 		w + "approval":              "nobody is asked",
 		w + "spend":                 "cost is not bounded",
@@ -64,12 +59,6 @@ func (c *Config) notYet() []Fault {
 			if fits(segments(pattern), segs) {
 				found[path] = sentence
 			}
-		}
-	}
-	// The one value of an otherwise working field. Its default is not complained about, so neither is a policy without it.
-	for i := range c.Workflows {
-		if path := c.Workflows[i].Path() + ".idempotency.derive"; c.Written(path) && c.Workflows[i].Idempotency.Derive == DeriveRetries {
-			found[path] = "retries adopts nothing: without an Idempotency-Key a repeated request is a new call"
 		}
 	}
 	var out []Fault
