@@ -94,7 +94,9 @@ func TestArrows(t *testing.T) {
 }
 
 // driver packages stand beside the port and may use what they drive.
-func driver(path string) bool { return within(path, "ledger/sqlite") || within(path, "ledger/ledgertest") }
+func driver(path string) bool {
+	return within(path, "ledger/sqlite") || within(path, "ledger/ledgertest")
+}
 
 func TestCoreImportsStandardLibraryOnly(t *testing.T) {
 	all := packages(t)
