@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
@@ -75,12 +76,23 @@ func (t *tally) add(v *admin.Intent) {
 			running--
 			t.end(v, e)
 		case "duplicate":
-			t.duplicates++
+			t.duplicates += repeats(e)
 		case "transition":
 			t.move(v, e)
 		}
 	}
 	t.running += max(0, running)
+}
+
+// repeats is how many requests an event of duplicates stands for.
+func repeats(e *ledger.Event) int {
+	var n struct {
+		Requests int `json:"requests"`
+	}
+	if json.Unmarshal(e.Evidence, &n) != nil || n.Requests < 1 {
+		return 1
+	}
+	return n.Requests
 }
 
 // end counts how a call ended.

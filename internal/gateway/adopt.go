@@ -48,6 +48,9 @@ func (c *call) adopt() *Error {
 			}
 		}
 	}
+	if c.resume {
+		return errStreamLost
+	}
 	if s := c.watchOpen(list, who); s != nil {
 		return c.adopted(s)
 	}
@@ -148,6 +151,10 @@ func (c *call) adopted(s *sighting) *Error {
 	case record != nil:
 		return c.adoptRecord(s, record)
 	}
+	if c.resume && !mutant.On("resume-other-execution") {
+		c.seen = nil
+		return errStreamLost
+	}
 	c.parent, c.seen = s.id, nil
 	c.g.sightings.remove(s) // its successor takes its place
 	return c.firstSight()
@@ -172,6 +179,9 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	}
 	if r.State == ledger.Unknown {
 		return unknownError(r.ID)
+	}
+	if c.resume {
+		return errStreamLost
 	}
 	c.waiting, c.parent, c.seen = r, r.ID, nil
 	c.g.sightings.remove(s)

@@ -40,7 +40,7 @@ func (c *call) answerFrom(cur *cursor) *Error {
 		ctx, stop = c.patience()
 		defer stop()
 	}
-	h, end, err := cur.begin(ctx)
+	h, end, err := c.firstOf(cur, ctx)
 	if err != nil {
 		return c.gone(e, ctx)
 	}
@@ -49,8 +49,12 @@ func (c *call) answerFrom(cur *cursor) *Error {
 	}
 	mutant.Point("answer.before")
 	c.source, c.status = "tier", h.status
-	c.headers(h)
 	c.done = true
+	if c.bridging && !c.fits(h.status, h.contentType()) {
+		c.lateAnswer(cur, h)
+		return nil
+	}
+	c.headers(h)
 	c.whole = c.pump(cur, h)
 	c.delivered()
 	return nil
@@ -90,6 +94,13 @@ func (c *call) gone(e *execution, ctx context.Context) *Error {
 // headers begins the answer.
 func (c *call) headers(h *head) {
 	out := c.w.Header()
+	if c.bridging {
+		c.operation(out) // as trailers
+		if c.replay {
+			c.set(out, "Idempotency-Replayed", "true")
+		}
+		return
+	}
 	if c.replay {
 		for _, name := range replayed {
 			if v := h.header[name]; v != nil {
@@ -156,15 +167,25 @@ func (c *call) operation(out http.Header) {
 func (c *call) pump(cur *cursor, h *head) bool {
 	ctx := c.r.Context()
 	rc := http.NewResponseController(c.w)
+	write := func(p []byte) error { _, err := c.w.Write(p); return err }
+	cutter := c.newCutter(h.contentType())
 	for {
 		p, more, end, err := cur.next(ctx)
 		if err != nil {
 			return false
 		}
 		if end != nil {
+			if cutter != nil && cutter.rest(write) != nil {
+				return false
+			}
 			return c.finish(cur, end)
 		}
-		if _, err := c.w.Write(p); err != nil {
+		if cutter != nil {
+			err = cutter.feed(p, write)
+		} else {
+			err = write(p)
+		}
+		if err != nil {
 			return false
 		}
 		if h.stream && !more {
@@ -216,10 +237,34 @@ func (c *call) replayStored(s *stored) *Error {
 		c.set(out, "X-Should-Retry", "false")
 		c.set(out, "Holdfast-Safe-To-Retry", safeNo)
 	}
-	c.set(out, "Content-Length", strconv.Itoa(len(s.body)))
+	body := s.body
+	if k := c.newCutter(first(s.answer.Header["Content-Type"])); k != nil {
+		var ok bool
+		if body, ok = k.cut(body); !ok {
+			return errStreamLost
+		}
+	}
+	if !c.bridging {
+		c.set(out, "Content-Length", strconv.Itoa(len(body)))
+	}
 	c.done, c.replay, c.status, c.source = true, true, s.answer.HTTPStatus, "replay"
-	c.w.WriteHeader(s.answer.HTTPStatus)
-	_, err := c.w.Write(s.body)
+	switch {
+	case !c.bridging:
+		c.w.WriteHeader(s.answer.HTTPStatus)
+	case !c.fits(s.answer.HTTPStatus, first(s.answer.Header["Content-Type"])):
+		c.lateRefusal(&head{status: s.answer.HTTPStatus, failed: true}, s.body)
+		return nil
+	}
+	_, err := c.w.Write(body)
 	c.whole = err == nil
 	return nil
 }
+
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+func (h *head) contentType() string { return first(h.header["Content-Type"]) }

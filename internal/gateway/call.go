@@ -62,6 +62,10 @@ type call struct {
 	source string
 	status int
 
+	resume   bool // from behind the after-th event
+	after    int
+	ids      bool           // number the events
+	bridging bool           // the head went out before the answer's
 	seen     *sighting      // the operation under its derived key (derive: retries)
 	parent   string         // the operation that this one takes the place of
 	waiting  *ledger.Record // an operation of an earlier process that this request goes on with

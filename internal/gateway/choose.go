@@ -34,6 +34,7 @@ func (c *call) choose() *Error {
 	if err := c.tier(); err != nil {
 		return err
 	}
+	c.obeyAnnounced()
 	c.effect = effects[c.wf.EffectOf(c.spec.Read)]
 	c.hold = c.wf.UnknownRule(c.spec.Acts != "") == policy.HoldUnknown
 	return nil

@@ -41,6 +41,9 @@ func (c *call) control() *Error {
 	if n := h.Get("X-Stainless-Retry-Count"); n != "" && n != "0" && len(n) <= 3 {
 		c.trigger = "retry:" + n
 	}
+	if err := c.resuming(); err != nil {
+		return err
+	}
 	c.fresh = h.Get("Holdfast-Fresh") == "1" || h.Get("Cache-Control") == "no-cache"
 	return nil
 }
@@ -52,6 +55,33 @@ func (c *call) reads() bool {
 
 // maxDeadline is where a deadline stops meaning anything: beyond a day the policy's own limits rule.
 const maxDeadline = 24 * time.Hour
+
+// announced is the time-out that an SDK says it has, 0 if it says nothing (sdk-facts: seconds).
+func announced(h http.Header) time.Duration {
+	for _, name := range [...]string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout", "X-Server-Timeout"} {
+		v := h[name]
+		if len(v) == 0 {
+			continue
+		}
+		if s, err := strconv.ParseFloat(v[0], 64); err == nil && s > 0 && s < maxDeadline.Seconds() {
+			return time.Duration(s * float64(time.Second))
+		}
+	}
+	return 0
+}
+
+// obeyAnnounced makes our own answer come before the SDK's blind retry: a plain call ends a little before the
+// announced time-out. For a stream it says when to bridge (semantics 31).
+func (c *call) obeyAnnounced() {
+	a := announced(c.r.Header)
+	if a == 0 || c.spec.Stream {
+		return
+	}
+	limit := a - min(a/10, 2*time.Second)
+	if c.deadline == 0 || limit < c.deadline {
+		c.deadline = limit
+	}
+}
 
 func (c *call) controlDeadline(h http.Header) *Error {
 	v := h.Get("Holdfast-Deadline-Ms")

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -22,10 +23,16 @@ func (c *call) duplicate() *Error {
 	}
 	c.g.observer.Lookup(c.wf.Name)
 	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {
+		if s.fp == c.fp {
+			c.noteReplay(s)
+		}
 		return c.replayStored(s)
 	}
 	c.exec, c.leader = c.g.newExecution(c), true
 	c.exec.key = c.key
+	if c.resume {
+		return c.resumeRunning()
+	}
 	if running := c.g.registry.join(c.key, c.exec); running != nil {
 		c.exec.cancel(nil)
 		c.exec, c.leader = running, false
@@ -42,6 +49,7 @@ func (c *call) follow(e *execution) *Error {
 		return reused(e.opID())
 	}
 	c.g.observer.Duplicate(c.wf.Name, "in_flight")
+	e.followers.Add(1)
 	switch {
 	case e.unsaved() && c.g.ledger.Healthy() != nil:
 		// The answer exists, its record does not yet: until the store is back nobody else may get it
@@ -125,6 +133,27 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 func unknownError(id string) *Error {
 	return &Error{Code: CodeOutcomeUnknown, Intent: id, Message: "the effect of this request may have happened and its outcome is not known; " +
 		"nothing is sent again until evidence or a person settles it (holdfast trace " + id + ")"}
+}
+
+// repeated is the history's line for requests that repeated an operation.
+func repeated(kind string, requests int64) ledger.Event {
+	return ledger.Event{Kind: "duplicate", Reason: kind, Rule: "interface §4",
+		Evidence: fmt.Appendf(nil, `{"requests":%d}`, requests)}
+}
+
+// noteReplay writes replays from memory down: the first eight one by one, then at each doubling, so that a
+// client that asks for ever does not write for ever.
+func (c *call) noteReplay(s *stored) {
+	n := s.replays.Add(1)
+	requests := int64(1)
+	switch {
+	case n <= 8:
+	case n&(n-1) == 0:
+		requests = n / 2
+	default:
+		return
+	}
+	c.g.ledger.Enqueue(&ledger.Write{ID: s.id, Append: true, Relaxed: true, Events: []ledger.Event{c.stamped(repeated("settled", requests))}})
 }
 
 func (c *call) duplicateOf(r *ledger.Record, kind string) {

@@ -17,6 +17,10 @@ func (c *call) refuse(e *Error) {
 	if c.target != nil && c.spec.Wire == "" {
 		c.spec.Wire = c.target.wire
 	}
+	if c.bridging {
+		c.lateError(e)
+		return
+	}
 	h := c.w.Header()
 	e.headers(h, c.effect)
 	if c.exec != nil {

@@ -58,16 +58,17 @@ type execution struct {
 	budget   time.Duration
 	finished chan struct{}
 
-	draining atomic.Bool  // finished for a client that left
-	refs     atomic.Int32 // clients, and the execution itself until its record has landed
-	mu       sync.Mutex
-	clients  int
-	settled  bool // the answer is complete; the record may still be on its way
-	saved    bool // … and has landed
-	served   string
-	seen     *sighting // under its derived key
-	reply    *stored   // the provider's error that was passed on
-	answered *stored
+	followers atomic.Int64 // requests that repeated it while it ran
+	draining  atomic.Bool  // finished for a client that left
+	refs      atomic.Int32 // clients, and the execution itself until its record has landed
+	mu        sync.Mutex
+	clients   int
+	settled   bool // the answer is complete; the record may still be on its way
+	saved     bool // … and has landed
+	served    string
+	seen      *sighting // under its derived key
+	reply     *stored   // the provider's error that was passed on
+	answered  *stored
 }
 
 // newExecution prepares what c asks for. The caller is its first client.
@@ -161,6 +162,9 @@ func (e *execution) end(how ending) {
 
 // forget takes e out of the registry once its record has landed, or never will.
 func (e *execution) forget() {
+	if n := e.followers.Load(); n > 0 {
+		e.op.Note(repeated("in_flight", n))
+	}
 	e.g.registry.remove(e.key, e)
 	e.unref()
 }

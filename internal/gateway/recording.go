@@ -3,9 +3,11 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"errors"
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Sizes of recording blocks: most answers fit the first, streams of megabytes take few of the second.
@@ -321,7 +323,8 @@ func (r *recording) signalRoom() {
 }
 
 // begin waits for the head or for an end without one.
-func (c *cursor) begin(ctx context.Context) (*head, *ending, error) {
+// When tick comes first it returns errBridge.
+func (c *cursor) begin(ctx context.Context, tick <-chan time.Time) (*head, *ending, error) {
 	for {
 		c.rec.mu.Lock()
 		h, e := c.rec.head, c.rec.end
@@ -329,11 +332,18 @@ func (c *cursor) begin(ctx context.Context) (*head, *ending, error) {
 		if h != nil || e != nil {
 			return h, e, nil
 		}
-		if err := c.wait(ctx); err != nil {
-			return nil, nil, err
+		select {
+		case <-c.news:
+		case <-tick:
+			return nil, nil, errBridge
+		case <-ctx.Done():
+			return nil, nil, context.Cause(ctx)
 		}
 	}
 }
+
+// errBridge says that the wait for a head must be bridged.
+var errBridge = errors.New("the wait is long")
 
 // next returns the next readable bytes, which stay valid until free; more says that others can be had without
 // waiting. At the end it returns the ending.

@@ -39,6 +39,18 @@ func (r *registry) join(key string, e *execution) (running *execution) {
 	return nil
 }
 
+// find returns the execution under key with one more client on it, or nil.
+func (r *registry) find(key string) *execution {
+	s := r.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.m[key]
+	if e != nil {
+		e.hold()
+	}
+	return e
+}
+
 // remove forgets e, and only e.
 func (r *registry) remove(key string, e *execution) {
 	s := r.shard(key)
