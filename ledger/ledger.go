@@ -56,7 +56,8 @@ type Ledger interface {
 	// List pages through intents, newest first. A page ends when fewer than f.Limit come back; the next
 	// begins after the last ID (Filter.Before).
 	List(ctx context.Context, f Filter) ([]*Record, error)
-	// Open returns unsettled intents in id order after the given id, for recovery.
+	// Open returns unsettled intents in the order of their insertion, which ids follow but for neighbours made at
+	// the same time, after the given id, for recovery.
 	Open(ctx context.Context, after string, limit int) ([]*Record, error)
 	// Due returns unsettled intents whose ExpiresAt has come, at most limit.
 	Due(ctx context.Context, now time.Time, limit int) ([]*Record, error)

@@ -49,17 +49,21 @@ func (s *session) insert(it *item) error {
 		return nil
 	}
 	if w.DerivedKey != "" {
-		if err := run(s.putDerived.Stmt, w.DerivedKey, seq, micros(w.DerivedUntil)); err != nil {
+		b := binder{st: s.putDerived}
+		b.blob(it.derived)
+		b.number(seq)
+		b.number(micros(w.DerivedUntil))
+		if err := b.exec(); err != nil {
 			return err
 		}
 	}
+	at := place{seq: seq, claimed: w.ClaimKey != ""}
+	s.recent.add(w.Insert.ID, at)
 	if w.Settle {
-		return s.settle(it, place{seq: seq, claimed: w.ClaimKey != ""}, nil)
+		return s.settle(it, at, nil)
 	}
 	b := binder{st: s.putOpen}
-	b.unique(w.Insert.ID)
-	b.int(seq)
-	b.bool(w.ClaimKey != "")
+	b.number(seq)
 	b.status(&w.Status)
 	if err := b.exec(); err != nil {
 		return err
@@ -71,7 +75,7 @@ func (s *session) insert(it *item) error {
 func (s *session) claim(it *item, seq int64) (bool, error) {
 	w := it.w
 	b := binder{st: s.takeClaim}
-	b.unique(w.ClaimKey)
+	b.blob(it.claim)
 	b.number(seq)
 	if err := b.exec(); err != nil {
 		return false, err
@@ -79,7 +83,7 @@ func (s *session) claim(it *item, seq int64) (bool, error) {
 	if s.conn.Changes() > 0 {
 		return true, nil
 	}
-	holder, live, err := s.holder(w.ClaimKey)
+	holder, live, err := s.holder(it.claim)
 	if err != nil {
 		return false, err
 	}
@@ -87,14 +91,14 @@ func (s *session) claim(it *item, seq int64) (bool, error) {
 		it.refused, w.Holder = ledger.ErrClaimed, holder
 		return false, nil
 	}
-	return true, run(s.moveClaim.Stmt, w.ClaimKey, seq)
+	return true, run(s.moveClaim.Stmt, it.claim, seq)
 }
 
 // holder reads whose the claim on key is, and whether it is live: held by an unsettled intent, or kept until a
 // time that has not come.
-func (s *session) holder(key string) (id string, live bool, err error) {
+func (s *session) holder(key []byte) (id string, live bool, err error) {
 	defer func() { err = errors.Join(err, s.readClaim.Reset()) }()
-	if err := s.readClaim.BindText(1, key); err != nil {
+	if err := s.readClaim.BindBlob(1, key); err != nil {
 		return "", false, err
 	}
 	if s.readClaim.Step() {
@@ -144,15 +148,9 @@ func (s *session) insertHead(it *item, seq int64) error {
 	return b.exec()
 }
 
-// place is where an unsettled intent stands in the file.
-type place struct {
-	seq     int64 // 0: no such intent
-	claimed bool
-}
-
 func (s *session) change(it *item) error {
 	w := it.w
-	at, err := s.find(w)
+	at, err := s.find(w.ID)
 	if err != nil {
 		return err
 	}
@@ -161,17 +159,14 @@ func (s *session) change(it *item) error {
 		return nil
 	}
 	if w.Settle {
-		drop := binder{st: s.dropOpen}
-		drop.unique(w.ID)
-		if err := drop.exec(); err != nil {
+		if ok, err := s.leave(it, at); err != nil || !ok {
 			return err
 		}
 		return s.settle(it, at, it.events)
 	}
 	b := binder{st: s.moveOpen}
 	b.status(&w.Status)
-	b.unique(w.ID)
-	if err := b.exec(); err != nil {
+	if ok, err := s.compare(&b, it, at); err != nil || !ok {
 		return err
 	}
 	if err := s.events(it, at.seq, w.Status.Version, 0); err != nil {
@@ -180,32 +175,49 @@ func (s *session) change(it *item) error {
 	return s.bodies(it, at.seq)
 }
 
-// find is the compare of the compare-and-set: w's intent while it is unsettled and has w's version. The set
-// follows in the same transaction, and nobody else writes.
-func (s *session) find(w *ledger.Write) (at place, err error) {
-	st, version := s.findOpen, w.Version
-	defer func() { err = errors.Join(err, st.Reset()) }()
+// leave takes an intent out of the unsettled ones.
+func (s *session) leave(it *item, at place) (bool, error) {
+	return s.compare(&binder{st: s.dropOpen}, it, at)
+}
+
+// compare binds which intent is meant, and the version that it must have, behind what b has, and runs it: compare
+// and set are one statement. The write is refused, with nothing changed, when the intent is settled or has moved on.
+func (s *session) compare(b *binder, it *item, at place) (bool, error) {
+	version := it.w.Version
 	if mutant.On("stale-write") {
-		if version, err = s.presentVersion(w.ID); err != nil {
-			return at, err
+		_, present, err := s.locate(it.w.ID)
+		if err != nil {
+			return false, err
 		}
+		version = present
 	}
-	b := binder{st: st}
-	b.unique(w.ID)
+	b.number(at.seq)
 	b.number(version)
+	if err := b.exec(); err != nil {
+		return false, err
+	}
+	if s.conn.Changes() == 0 {
+		it.refused = ledger.ErrStale
+		return false, nil
+	}
+	return true, nil
+}
+
+// find says where an intent stands, settled or not.
+func (s *session) find(id string) (at place, err error) {
+	if at, ok := s.recent.find(id); ok {
+		return at, nil
+	}
+	defer func() { err = errors.Join(err, s.findIntent.Reset()) }()
+	b := binder{st: s.findIntent}
+	b.unique(id)
 	if b.err != nil {
 		return at, b.err
 	}
-	if st.Step() {
-		at = place{st.ColumnInt64(0), st.ColumnBool(1)}
+	if s.findIntent.Step() {
+		at = place{s.findIntent.ColumnInt64(0), s.findIntent.ColumnBool(1)}
 	}
-	return at, st.Err()
-}
-
-// presentVersion is for the mutant that ignores versions.
-func (s *session) presentVersion(id string) (int64, error) {
-	_, version, err := s.locate(id)
-	return version, err
+	return at, s.findIntent.Err()
 }
 
 // locate finds an intent, settled or not; seq is 0 when there is none.
@@ -222,20 +234,28 @@ func (s *session) locate(id string) (seq, version int64, err error) {
 
 // append adds to an intent's history and bodies, in whatever state it is.
 func (s *session) append(it *item) error {
-	seq, version, err := s.locate(it.w.ID)
+	at, err := s.find(it.w.ID)
 	if err != nil {
 		return err
 	}
+	seq := at.seq
 	if seq == 0 {
 		it.refused = ledger.ErrNotFound
 		return nil
 	}
-	if it.w.Unindex != "" {
-		if err := run(s.dropDerived.Stmt, it.w.Unindex, seq); err != nil {
+	if it.derived != nil {
+		b := binder{st: s.dropDerived}
+		b.blob(it.derived)
+		b.number(seq)
+		if err := b.exec(); err != nil {
 			return err
 		}
 	}
 	if it.events != nil {
+		_, version, err := s.locate(it.w.ID)
+		if err != nil {
+			return err
+		}
 		n, err := s.notes(seq, version)
 		if err != nil {
 			return err
@@ -284,17 +304,14 @@ func (s *session) settle(it *item, p place, events []byte) error {
 	if at.IsZero() {
 		at = s.now
 	}
-	key, claimUntil, claimDue, bodyDue := w.HeldKey, int64(0), int64(0), micros(at)
-	if key == "" {
-		key = w.ClaimKey
-	}
+	claimUntil, claimDue, bodyDue := int64(0), int64(0), micros(at)
 	switch {
-	case key == "" || !p.claimed:
+	case it.claim == nil || !p.claimed:
 	case w.Claim == ledger.ClaimKeep && !w.ClaimUntil.IsZero():
 		claimUntil = micros(w.ClaimUntil)
 		claimDue, bodyDue = claimUntil, 0 // the sweep of the claim makes the bodies due
 	default:
-		if err := run(s.dropClaim.Stmt, key, p.seq); err != nil {
+		if err := run(s.dropClaim.Stmt, it.claim, p.seq); err != nil {
 			return err
 		}
 	}
@@ -307,8 +324,15 @@ func (s *session) settle(it *item, p place, events []byte) error {
 	b.int(claimDue)
 	b.int(bodyDue)
 	b.raw(events)
+	b.inline(it.inline)
 	if err := b.exec(); err != nil {
 		return err
+	}
+	if it.inline != nil && w.Version > 1 {
+		// Of an answer that an earlier change left in a row of its own.
+		if err := run(s.dropBody.Stmt, slot(p.seq, it.inline.kind)); err != nil {
+			return err
+		}
 	}
 	return s.bodies(it, p.seq)
 }
@@ -320,10 +344,7 @@ func (s *session) bodies(it *item, seq int64) error {
 	for i := range it.bodies {
 		p, b := &it.bodies[i], binder{st: s.putBody}
 		b.int(slot(seq, p.kind))
-		b.text(p.contentType)
-		b.bool(p.packed)
-		b.number(int64(p.size))
-		b.blob(p.data)
+		b.body(p)
 		if err := b.exec(); err != nil {
 			return err
 		}

@@ -189,6 +189,25 @@ func (b *binder) answer(a *ledger.Answer, header []byte) {
 	b.bool(a.HasBody)
 }
 
+// inline binds inlineColumns.
+func (b *binder) inline(p *packedBody) {
+	if p == nil {
+		for range 4 {
+			b.null()
+		}
+		return
+	}
+	b.body(p)
+}
+
+// body binds content type, packed, size and data.
+func (b *binder) body(p *packedBody) {
+	b.text(p.contentType)
+	b.bool(p.packed)
+	b.number(int64(p.size))
+	b.blob(p.data)
+}
+
 // run executes st with a few arguments that are all present. It is for statements outside the writer's own.
 func run(st *sqlite3.Stmt, args ...any) error {
 	if err := bindAll(st, args...); err != nil {

@@ -16,6 +16,10 @@ import (
 // packOver is the size over which a body is compressed: below it S2 saves nothing worth its time.
 const packOver = 2 << 10
 
+// inlineMax is the size up to which an answer stands in the row of its result, which then still fits on a page
+// together with its events.
+const inlineMax = 3 << 10
+
 // micros is a stored time; 0 stands for the zero time.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
@@ -38,6 +42,10 @@ type item struct {
 	events []byte
 	header []byte
 	bodies []packedBody
+	inline *packedBody // the answer of a settling, when it is small enough for the result's row
+
+	claim   []byte // digest of the key to claim, or that is held
+	derived []byte // digest of the derived key to index, or to take out of the index
 
 	fn  func(*session) error // instead of w; it may run twice, the first time in a transaction that is undone
 	err error                // of fn
@@ -85,10 +93,27 @@ func encode(w *ledger.Write) (*item, error) {
 			return nil, fmt.Errorf("sqlite: no place for a body of kind %d", k)
 		}
 		p := pack(&w.Bodies[i])
-		it.bodies = append(it.bodies, p)
 		it.size += int64(len(p.data))
+		if w.Settle && p.kind == ledger.BodyAnswer && len(p.data) <= inlineMax {
+			it.inline = &p
+		} else {
+			it.bodies = append(it.bodies, p)
+		}
 	}
+	it.digestKeys()
 	return it, nil
+}
+
+func (it *item) digestKeys() {
+	w := it.w
+	switch {
+	case w.Insert != nil:
+		it.claim, it.derived = digestOf(w.ClaimKey), digestOf(w.DerivedKey)
+	case w.Append:
+		it.derived = digestOf(w.Unindex)
+	default:
+		it.claim = digestOf(w.HeldKey)
+	}
 }
 
 func pack(b *ledger.Body) packedBody {

@@ -56,7 +56,8 @@ func listQuery(f ledger.Filter) (string, []any) {
 	w := &where{}
 	from, status, id := fromAny, "coalesce(o.%, r.%)", "i.id"
 	if f.Unsettled || len(f.States) > 0 && !slices.Contains(f.States, ledger.Settled) {
-		from, status, id = fromOpen, "o.%", "o.intent" // its own copy of the id, in order
+		// The order of insertion is the order of the ids, but for neighbours that were made at the same time.
+		from, status, id = fromOpen, "o.%", "o.seq"
 	}
 	column := func(name string) string { return strings.ReplaceAll(status, "%", name) }
 	if len(f.States) == 1 && f.States[0] == ledger.Unknown {
@@ -76,8 +77,12 @@ func listQuery(f ledger.Filter) (string, []any) {
 	if !f.NewerThan.IsZero() {
 		w.and("i.created_at > ?", micros(f.NewerThan))
 	}
-	if f.Before != "" {
-		w.and(id+" < ?", f.Before)
+	switch {
+	case f.Before == "":
+	case id == "i.id":
+		w.and("i.id < ?", f.Before)
+	default:
+		w.and("o.seq < coalesce((SELECT seq FROM intent WHERE id >= ? ORDER BY id LIMIT 1), 9223372036854775807)", f.Before)
 	}
 	limit := f.Limit
 	if limit <= 0 {
@@ -89,7 +94,8 @@ func listQuery(f ledger.Filter) (string, []any) {
 
 // Open implements ledger.Ledger.
 func (l *Ledger) Open(ctx context.Context, after string, limit int) ([]*ledger.Record, error) {
-	return l.records(ctx, selectRecord+fromOpen+`WHERE o.intent > ? ORDER BY o.intent LIMIT ?`, after, limit)
+	return l.records(ctx, selectRecord+fromOpen+`WHERE o.seq > coalesce((SELECT seq FROM intent WHERE id <= ?
+		ORDER BY id DESC LIMIT 1), 0) ORDER BY o.seq LIMIT ?`, after, limit)
 }
 
 var dueQuery = selectRecord + fromOpen + `WHERE o.expires_at IS NOT NULL AND o.expires_at <= ?

@@ -15,7 +15,7 @@ import (
 // The two ways to a record: any intent, and an unsettled one by its small row. The latter joins no result, by a key
 // that none has: a bare ON 0 would walk the table.
 const (
-	fromAny  = ` FROM intent i LEFT JOIN open o ON o.intent = i.id LEFT JOIN result r ON r.seq = i.seq AND o.intent IS NULL `
+	fromAny  = ` FROM intent i LEFT JOIN open o ON o.seq = i.seq LEFT JOIN result r ON r.seq = i.seq AND o.seq IS NULL `
 	fromOpen = ` FROM open o CROSS JOIN intent i ON i.seq = o.seq LEFT JOIN result r ON r.seq = 0 `
 )
 
@@ -144,7 +144,7 @@ const liveClaim = ` WHERE i.seq = (SELECT c.seq FROM claim c WHERE c.key = ?)
 
 // Holder implements ledger.Ledger.
 func (l *Ledger) Holder(ctx context.Context, key string) (*ledger.Record, error) {
-	return l.record(ctx, selectRecord+fromAny+liveClaim, key, l.Now())
+	return l.record(ctx, selectRecord+fromAny+liveClaim, digest(key), l.Now())
 }
 
 // peekHolder is the check of the mutant "check-then-set".
@@ -159,7 +159,7 @@ func (l *Ledger) peekHolder(w *ledger.Write) bool {
 // Derived implements ledger.Ledger.
 func (l *Ledger) Derived(ctx context.Context, key string, limit int) ([]*ledger.Record, error) {
 	return l.records(ctx, selectRecord+fromAny+`WHERE i.seq IN (SELECT d.seq FROM derived d
-		WHERE d.derived_key = ? AND d.until > ?) ORDER BY i.id DESC LIMIT ?`, key, l.Now(), limit)
+		WHERE d.key = ? AND d.until > ?) ORDER BY i.id DESC LIMIT ?`, digest(key), l.Now(), limit)
 }
 
 // History implements ledger.Ledger.
@@ -184,12 +184,17 @@ func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error)
 	return out, err
 }
 
+// bodyQuery finds a body in the result or, when it was large or came beside it, in its own row, which comes last.
+const bodyQuery = `SELECT body_type, body_packed, body_size, body_data FROM result
+		WHERE seq = (SELECT seq FROM intent WHERE id = ?1) AND body_data IS NOT NULL AND ?2 = 2
+	UNION ALL SELECT content_type, packed, size, data FROM body
+		WHERE slot = 8 * (SELECT seq FROM intent WHERE id = ?1) + ?2`
+
 // Body implements ledger.Ledger.
 func (l *Ledger) Body(ctx context.Context, id string, kind ledger.BodyKind) (*ledger.Body, error) {
 	var b *ledger.Body
 	err := l.read.with(ctx, func(r *reader) error {
-		return r.each(`SELECT content_type, packed, size, data FROM body
-			WHERE slot = 8 * (SELECT seq FROM intent WHERE id = ?) + ?`, []any{id, int(kind & 7)}, func(st *sqlite3.Stmt) (err error) {
+		return r.each(bodyQuery, []any{id, int(kind & 7)}, func(st *sqlite3.Stmt) (err error) {
 			p := packedBody{kind: kind, contentType: st.ColumnText(0), packed: st.ColumnBool(1), size: st.ColumnInt(2)}
 			if p.data = st.ColumnRawBlob(3); !p.packed {
 				p.data = append([]byte{}, p.data...)

@@ -18,6 +18,7 @@ const (
 		tier, ready_at, expires_at, retry_after, lease_owner, lease_until, partial, billed_maybe, last_error_type,
 		usage_in, usage_out, updated_at`
 	resultColumns = `settled_at, claim_until, answer_status, answer_header, answer_source, answer_events, answer_body`
+	inlineColumns = `body_type, body_packed, body_size, body_data`
 )
 
 // columns counts a column list.
@@ -29,14 +30,15 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 type session struct {
 	conn *sqlite3.Conn
 
-	begin, commit, rollback                              *statement
-	takeClaim, readClaim, moveClaim, dropClaim           *statement
-	putIntent, putOpen, moveOpen, dropOpen, putResult    *statement
-	findOpen, putEvent, putBody, putDerived, dropDerived *statement
-	findAny, lastNote, keepLate                          *statement
+	begin, commit, rollback                                *statement
+	takeClaim, readClaim, moveClaim, dropClaim             *statement
+	putIntent, putOpen, moveOpen, dropOpen, putResult      *statement
+	findIntent, putEvent, putBody, putDerived, dropDerived *statement
+	findAny, lastNote, keepLate, dropBody                  *statement
 
-	now  time.Time // ledger time of the running batch
-	next int64     // seq of the next intent; gaps do no harm
+	recent recent    // where the last intents stand in the file
+	now    time.Time // ledger time of the running batch
+	next   int64     // seq of the next intent; gaps do no harm
 }
 
 func newSession(c *sqlite3.Conn) (*session, error) {
@@ -58,21 +60,21 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		{&s.dropClaim, `DELETE FROM claim WHERE key = ? AND seq = ?`},
 		{&s.putIntent, `INSERT INTO intent (seq, ` + intentColumns + `, events) VALUES (` +
 			marks(columns(intentColumns)+2) + `) ON CONFLICT (id) DO NOTHING`},
-		{&s.putOpen, `INSERT INTO open (intent, seq, claimed, ` + statusColumns + `) VALUES (` +
-			marks(columns(statusColumns)+3) + `)`},
-		{&s.findOpen, `SELECT seq, claimed FROM open WHERE intent = ? AND version = ?`},
-		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE intent = ?`},
-		{&s.dropOpen, `DELETE FROM open WHERE intent = ?`},
-		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events)
-			VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+4) + `)`},
+		{&s.putOpen, `INSERT INTO open (seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+1) + `)`},
+		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE seq = ? AND version = ?`},
+		{&s.dropOpen, `DELETE FROM open WHERE seq = ? AND version = ?`},
+		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events, ` +
+			inlineColumns + `) VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+columns(inlineColumns)+4) + `)`},
+		{&s.findIntent, `SELECT seq, claimed IS NOT NULL FROM intent WHERE id = ?`},
 		{&s.putEvent, `INSERT INTO event (seq, version, n, events) VALUES (?, ?, ?, ?)`},
-		{&s.findAny, `SELECT i.seq, coalesce(o.version, r.version) FROM intent i LEFT JOIN open o ON o.intent = i.id
+		{&s.findAny, `SELECT i.seq, coalesce(o.version, r.version) FROM intent i LEFT JOIN open o ON o.seq = i.seq
 			LEFT JOIN result r ON r.seq = i.seq WHERE i.id = ?`},
 		{&s.lastNote, `SELECT coalesce(max(n), 0) FROM event WHERE seq = ? AND version = ?`},
 		{&s.keepLate, `UPDATE result SET body_due = ?2 WHERE seq = ?1 AND body_due IS NULL AND claim_due IS NULL`},
 		{&s.putBody, `INSERT OR REPLACE INTO body (slot, content_type, packed, size, data) VALUES (?, ?, ?, ?, ?)`},
-		{&s.dropDerived, `DELETE FROM derived WHERE derived_key = ? AND seq = ?`},
-		{&s.putDerived, `INSERT INTO derived (derived_key, seq, until) VALUES (?, ?, ?)`},
+		{&s.dropBody, `DELETE FROM body WHERE slot = ?`},
+		{&s.dropDerived, `DELETE FROM derived WHERE key = ? AND seq = ?`},
+		{&s.putDerived, `INSERT INTO derived (key, seq, until) VALUES (?, ?, ?)`},
 	} {
 		st, _, err := c.PrepareFlags(p.sql, sqlite3.PREPARE_PERSISTENT)
 		if err != nil {

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -25,7 +26,7 @@ const (
 // sweepState remembers how far the scan of derived has come.
 type sweepState struct {
 	mu      sync.Mutex
-	derived string
+	derived []byte
 }
 
 // Sweep implements ledger.Ledger. It removes expired claims and derived keys, then bodies, then whole intents, a
@@ -61,7 +62,7 @@ const claimKeyOf = `iif(typeof(i.claimed) = 'text', i.claimed, i.idempotency_key
 // settledRow is what the sweep needs to know of a settled intent.
 type settledRow struct {
 	seq       int64
-	key       string
+	key       []byte // digest of the key it claimed, or was derived under
 	settledAt int64
 }
 
@@ -69,7 +70,7 @@ type settledRow struct {
 func (l *Ledger) settledRows(ctx context.Context, query string, args ...any) (rows []settledRow, err error) {
 	err = l.read.with(ctx, func(r *reader) error {
 		return r.each(query, args, func(st *sqlite3.Stmt) error {
-			rows = append(rows, settledRow{st.ColumnInt64(0), st.ColumnText(1), st.ColumnInt64(2)})
+			rows = append(rows, settledRow{st.ColumnInt64(0), digest(st.ColumnText(1)), st.ColumnInt64(2)})
 			return nil
 		})
 	})
@@ -78,9 +79,10 @@ func (l *Ledger) settledRows(ctx context.Context, query string, args ...any) (ro
 
 // change is one statement of a sweep; it is given the row's seq, and its key where it says so.
 type change struct {
-	sql   string
-	keyed bool
-	count bool // its changes are what the sweep reports
+	sql    string
+	keyed  bool
+	count  bool // its changes are what the sweep reports
+	forget bool // it removes intents, of which the writer may remember some
 }
 
 // eachSettled runs changes for every row in one transaction of the writer.
@@ -94,6 +96,9 @@ func (l *Ledger) eachSettled(ctx context.Context, rows []settledRow, changes ...
 			st, _, err := s.conn.Prepare(c.sql)
 			if err != nil {
 				return err
+			}
+			if c.forget {
+				s.recent.forget()
 			}
 			removed, err := s.runEach(st, rows, c)
 			if err != nil {
@@ -140,12 +145,12 @@ func (l *Ledger) sweepClaims(ctx context.Context, p ledger.Retention) (int64, bo
 // sweepDerived walks a stretch of the derived keys and deletes those past their window.
 func (l *Ledger) sweepDerived(ctx context.Context, p ledger.Retention) (n int64, left bool, err error) {
 	var dead []settledRow
-	seen, last := 0, ""
+	seen, last := 0, []byte{}
 	err = l.read.with(ctx, func(r *reader) error {
-		return r.each(`SELECT derived_key, seq, until <= ?1 FROM derived WHERE derived_key > ?2
-			ORDER BY derived_key LIMIT ?3`, []any{p.Now, l.sweep.derived, sweepScan}, func(st *sqlite3.Stmt) error {
+		return r.each(`SELECT key, seq, until <= ?1 FROM derived WHERE key > ?2
+			ORDER BY key LIMIT ?3`, []any{p.Now, append([]byte{}, l.sweep.derived...), sweepScan}, func(st *sqlite3.Stmt) error {
 			// A key may have many rows: the walk stops only between keys.
-			if key := st.ColumnText(0); len(dead) < p.Batch || key == last {
+			if key := st.ColumnBlob(0, nil); len(dead) < p.Batch || bytes.Equal(key, last) {
 				seen++
 				last = key
 				if st.ColumnBool(2) {
@@ -159,12 +164,12 @@ func (l *Ledger) sweepDerived(ctx context.Context, p ledger.Retention) (n int64,
 		return 0, false, err
 	}
 	left = seen == sweepScan || len(dead) >= p.Batch
-	l.sweep.derived = ""
+	l.sweep.derived = nil
 	if left {
 		l.sweep.derived = last
 	}
 	n, err = l.eachSettled(ctx, dead,
-		change{sql: `DELETE FROM derived WHERE seq = ? AND derived_key = ?`, keyed: true, count: true})
+		change{sql: `DELETE FROM derived WHERE seq = ? AND key = ?`, keyed: true, count: true})
 	return n, left, err
 }
 
@@ -182,7 +187,12 @@ func (l *Ledger) sweepBodies(ctx context.Context, p ledger.Retention) (int64, bo
 	}
 	n, err := l.eachSettled(ctx, rows,
 		change{sql: deleteBodies, count: true},
-		change{sql: `UPDATE result SET body_due = NULL WHERE seq = ?`})
+		change{sql: `UPDATE result SET body_due = NULL WHERE seq = ?`},
+		// An update in place would leave the answer's room empty for as long as the row lives. A row that moves
+		// away and back leaves its page to be merged with its neighbours.
+		change{sql: `UPDATE result SET seq = -seq, body_type = NULL, body_packed = NULL, body_size = NULL, body_data = NULL
+			WHERE seq = ? AND body_data IS NOT NULL`, count: true},
+		change{sql: `UPDATE result SET seq = -seq WHERE seq = -?`})
 	return n, len(rows) == p.Batch, err
 }
 
@@ -202,9 +212,9 @@ func (l *Ledger) sweepIntents(ctx context.Context, p ledger.Retention) (int64, b
 		change{sql: deleteBodies},
 		change{sql: `DELETE FROM event WHERE seq = ?`},
 		change{sql: `DELETE FROM claim WHERE seq = ? AND key = ?`, keyed: true},
-		change{sql: `DELETE FROM derived WHERE seq = ? AND derived_key = ?`, keyed: true},
+		change{sql: `DELETE FROM derived WHERE seq = ? AND key = ?`, keyed: true},
 		change{sql: `DELETE FROM result WHERE seq = ?`},
-		change{sql: `DELETE FROM intent WHERE seq = ?`, count: true})
+		change{sql: `DELETE FROM intent WHERE seq = ?`, count: true, forget: true})
 	return n, len(rows) == p.Batch, err
 }
 
@@ -228,7 +238,7 @@ func (l *Ledger) agedIntents(ctx context.Context, p ledger.Retention) (rows []se
 			if !settled || at > young || st.ColumnInt64(4) > now || at > dead && st.ColumnText(5) == laneDeadLetter {
 				continue
 			}
-			rows = append(rows, settledRow{st.ColumnInt64(0), st.ColumnText(1), at})
+			rows = append(rows, settledRow{st.ColumnInt64(0), digest(st.ColumnText(1)), at})
 		}
 		return st.Err()
 	})

@@ -16,28 +16,30 @@ func TestVerifyFinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		rule, sql, detail string
 	}{
-		"open and settled":      {"one_status", `INSERT INTO open (intent, seq, version, state) SELECT id, seq, 1, 2 FROM intent WHERE id = 'settled'`, "at once"},
-		"no status":             {"one_status", `DELETE FROM open WHERE intent = 'open'`, "neither"},
-		"open without head":     {"one_status", `INSERT INTO open (intent, seq, version, state) VALUES ('ghost', 99, 1, 2)`, "without a head"},
+		"open and settled":      {"one_status", `INSERT INTO open (seq, version, state) SELECT seq, 1, 2 FROM intent WHERE id = 'settled'`, "at once"},
+		"no status":             {"one_status", `DELETE FROM open WHERE seq = 1`, "neither"},
+		"open without head":     {"one_status", `INSERT INTO open (seq, version, state) VALUES (99, 1, 2)`, "without a head"},
 		"settled without head":  {"one_status", `INSERT INTO result (seq, version, state, outcome, settled_at) VALUES (99, 1, 5, 2, 1)`, "without a head"},
-		"settled, still open":   {"state", `UPDATE open SET state = 5 WHERE intent = 'open'`, "open in state 5"},
+		"settled, still open":   {"state", `UPDATE open SET state = 5 WHERE seq = 1`, "open in state 5"},
 		"result not settled":    {"state", `UPDATE result SET state = 2`, "settled in state 2"},
 		"pending for ever":      {"outcome", `UPDATE result SET outcome = 1`, "pending"},
 		"version from nowhere":  {"version", `INSERT INTO event SELECT seq, 9, 0, '[]' FROM intent WHERE id = 'open'`, "beyond version"},
 		"stray events":          {"event", `INSERT INTO event VALUES (99, 2, 0, '[]')`, "without a head"},
 		"events damaged":        {"event", `UPDATE intent SET events = '[{' WHERE id = 'open'`, "damaged"},
 		"claim of nobody":       {"claim", `INSERT INTO claim VALUES ('k', 99)`, "no intent"},
-		"claim lost while open": {"claim", `DELETE FROM claim WHERE key = 'open-key'`, "does not hold"},
-		"claim stolen":          {"claim", `UPDATE claim SET seq = 2 WHERE key = 'open-key'`, "does not hold"},
-		"replay lost":           {"claim", `DELETE FROM claim WHERE key = 'settled-key'`, "still replays"},
+		"claim lost while open": {"claim", `DELETE FROM claim WHERE seq = 1`, "does not hold"},
+		"claim stolen":          {"claim", `UPDATE claim SET seq = 2 WHERE seq = 1`, "does not hold"},
+		"replay lost":           {"claim", `DELETE FROM claim WHERE seq = 2`, "still replays"},
 		"claim never released":  {"claim", `UPDATE result SET claim_until = NULL, claim_due = NULL`, "released"},
 		"stray body":            {"body", `INSERT INTO body VALUES (800, '', 0, 0, x'')`, "without a head"},
-		"answer lost":           {"body", `DELETE FROM body`, "lost its body"},
-		"body cut":              {"body", `UPDATE body SET data = x'00'`, "not as long"},
-		"body damaged":          {"body", `UPDATE body SET packed = 1`, "damaged"},
+		"answer lost":           {"body", `UPDATE result SET body_data = NULL`, "lost its body"},
+		"answer cut":            {"body", `UPDATE result SET body_data = x'00'`, "not as long"},
+		"answer damaged":        {"body", `UPDATE result SET body_packed = 1`, "damaged"},
+		"body cut":              {"body", `INSERT INTO body VALUES (11, '', NULL, 2, x'00')`, "not as long"},
+		"body damaged":          {"body", `INSERT INTO body VALUES (11, '', 1, 2, x'00')`, "damaged"},
 		"chain broken":          {"transition", `UPDATE intent SET events = replace(events, '"from":"intent_created"', '"from":"unknown"') WHERE id = 'open'`, "leaves unknown"},
-		"history elsewhere":     {"transition", `UPDATE open SET state = 3 WHERE intent = 'open'`, "its status says unknown"},
-		"attempt not logged":    {"attempt", `UPDATE open SET attempt = 2 WHERE intent = 'open'`, "1 attempts are logged"},
+		"history elsewhere":     {"transition", `UPDATE open SET state = 3 WHERE seq = 1`, "its status says unknown"},
+		"attempt not logged":    {"attempt", `UPDATE open SET attempt = 2 WHERE seq = 1`, "1 attempts are logged"},
 		"attempt from nowhere":  {"attempt", `UPDATE intent SET events = replace(events, '"attempt":1,"route":"r"', '"attempt":3') WHERE id = 'open'`, "3 is logged"},
 		"end without begin":     {"attempt", `INSERT INTO event SELECT seq, 1, 1, '[{"at":"2026-01-01T00:00:00Z","kind":"attempt_end","attempt":2}]' FROM intent WHERE id = 'open'`, "never began"},
 		"called too often":      {"law", secondCall(""), "2 calls"},
@@ -66,7 +68,7 @@ func TestVerifyFinds(t *testing.T) {
 func secondCall(mark string) string {
 	return `INSERT INTO event SELECT seq, 1, 1, '[{"at":"2026-01-01T00:00:00Z","kind":"attempt_end","attempt":1,"end":"unknown"` + mark + `},
 		{"at":"2026-01-01T00:00:00Z","kind":"attempt","attempt":2}]' FROM intent WHERE id = 'open';
-		UPDATE open SET attempt = 2 WHERE intent = 'open'`
+		UPDATE open SET attempt = 2 WHERE seq = 1`
 }
 
 // twoIntents makes a store with one unsettled and one settled intent, both claimed, and closes it.

@@ -2,8 +2,8 @@
 -- views at the end. A zero value is stored as NULL.
 --
 -- The order of insertion, seq, is the key of everything that grows, so that a write appends to each tree and is
--- found by a comparison of integers. Random keys are only in claim, which holds what is live, and text keys in
--- open, which holds what is unsettled.
+-- found by a comparison of integers. Random keys are only in claim and derived, which hold what is live, and there
+-- they are the first 16 bytes of the key's SHA-256: a key is 40 to 300 bytes long.
 
 -- +goose Up
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -27,9 +27,7 @@ CREATE TABLE intent (
 
 -- One row per unsettled intent, changed by compare-and-set on version.
 CREATE TABLE open (
-  intent TEXT PRIMARY KEY,
-  seq INTEGER NOT NULL,
-  claimed INTEGER,
+  seq INTEGER PRIMARY KEY,
   version INTEGER NOT NULL, state INTEGER NOT NULL, outcome INTEGER,
   lane TEXT, visibility INTEGER, delivery INTEGER, attempt INTEGER, crashes INTEGER,
   route_key TEXT, served_model TEXT, tier TEXT,
@@ -37,12 +35,13 @@ CREATE TABLE open (
   lease_owner TEXT, lease_until INTEGER,
   partial INTEGER, billed_maybe INTEGER, last_error_type TEXT,
   usage_in INTEGER, usage_out INTEGER, updated_at INTEGER
-) WITHOUT ROWID;
+);
 -- Partial, so that an ordinary call never touches it; the query has to say state=3 too.
-CREATE INDEX open_unknown ON open (intent) WHERE state = 3;
+CREATE INDEX open_unknown ON open (state) WHERE state = 3;
 CREATE INDEX open_expires ON open (expires_at) WHERE expires_at IS NOT NULL;
 
--- The end of an operation: its last status, what is replayed, the events of the settling commit.
+-- The end of an operation: its last status, what is replayed, the events of the settling commit. A small answer is
+-- in the row, laid out as in body; a larger one is there.
 CREATE TABLE result (
   seq INTEGER PRIMARY KEY,
   version INTEGER NOT NULL, state INTEGER NOT NULL, outcome INTEGER,
@@ -57,7 +56,8 @@ CREATE TABLE result (
   claim_due INTEGER,   -- the same, until the sweep has removed the claim
   body_due INTEGER,    -- the claim's end, from which the age of bodies counts, until the sweep has removed them
   answer_status INTEGER, answer_header TEXT, answer_source TEXT, answer_events INTEGER, answer_body INTEGER,
-  events TEXT
+  events TEXT,
+  body_type TEXT, body_packed INTEGER, body_size INTEGER, body_data BLOB
 );
 CREATE INDEX result_claim ON result (claim_due) WHERE claim_due IS NOT NULL;
 CREATE INDEX result_body ON result (body_due) WHERE body_due IS NOT NULL;
@@ -73,10 +73,8 @@ CREATE TABLE body (
 );
 
 -- Live claims: of an unsettled intent, or of a settled one until its claim_until. Settling does not touch the row.
-CREATE TABLE claim (key TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
-CREATE TABLE derived (
-  derived_key TEXT, seq INTEGER, until INTEGER NOT NULL, PRIMARY KEY (derived_key, seq)
-) WITHOUT ROWID;
+CREATE TABLE claim (key BLOB PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE derived (key BLOB, seq INTEGER, until INTEGER NOT NULL, PRIMARY KEY (key, seq)) WITHOUT ROWID;
 
 CREATE TABLE owner (owner TEXT PRIMARY KEY, until INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE cooldown (route TEXT PRIMARY KEY, until INTEGER NOT NULL, reason TEXT) WITHOUT ROWID;

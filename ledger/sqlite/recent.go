@@ -1,0 +1,67 @@
+package sqlite
+
+import (
+	"crypto/sha256"
+	"strings"
+
+	"github.com/ncruces/go-sqlite3"
+)
+
+// digestSize is enough that no two keys will ever share a digest; the keys themselves carry a hash of this size.
+const digestSize = 16
+
+// digest stands for a key in claim and derived.
+func digest(key string) []byte {
+	sum := sha256.Sum256([]byte(key))
+	return sum[:digestSize:digestSize]
+}
+
+// digestOf is nil when there is no key.
+func digestOf(key string) []byte {
+	if key == "" {
+		return nil
+	}
+	return digest(key)
+}
+
+// sqlDigest is digest for the queries that check the store.
+func sqlDigest(ctx sqlite3.Context, arg ...sqlite3.Value) {
+	ctx.ResultBlob(digest(arg[0].Text()))
+}
+
+// place is where an intent stands in the file. Nothing of it ever changes.
+type place struct {
+	seq     int64 // 0: no such intent
+	claimed bool
+}
+
+// recentSize bounds each of the two generations that are remembered.
+const recentSize = 8192
+
+// recent remembers where the intents written last stand, so that settling one does not begin with looking for it.
+// It may remember one whose insertion was undone: what is done at its place asks for its version, and finds nothing.
+type recent struct{ young, old map[string]place }
+
+func (r *recent) find(id string) (place, bool) {
+	p, ok := r.young[id]
+	if !ok {
+		p, ok = r.old[id]
+	}
+	return p, ok
+}
+
+func (r *recent) add(id string, p place) {
+	if len(r.young) >= recentSize {
+		r.old, r.young = r.young, r.old
+		clear(r.young)
+	}
+	if r.young == nil {
+		r.young = make(map[string]place)
+	}
+	r.young[strings.Clone(id)] = p // not the caller's memory, of which id may be a part
+}
+
+func (r *recent) forget() {
+	clear(r.young)
+	clear(r.old)
+}
