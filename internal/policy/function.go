@@ -24,3 +24,6 @@ func (c *Config) ForFunction(name string) *Workflow {
 	}
 	return &f
 }
+
+// ValidName reports whether s can name a tenant (semantics 46).
+func ValidName(s string) bool { return nameForm.MatchString(s) }

@@ -39,7 +39,6 @@ func NotYet() map[string]string {
 		w + "backpressure":          "nothing is queued",
 		w + "fallback":              "no other tier answers",
 		w + "fail_closed_when":      "every failure is shown to the client",
-		w + "bridge_after":          "a held stream is silent until its first content",
 		"retention.request_bodies":  "there are no jobs whose request bodies could be kept",
 		w + "reconcile":             "an unknown outcome waits for holdfast intents resolve",
 		w + "approval":              "nobody is asked",
