@@ -31,6 +31,8 @@ type Config struct {
 	File string
 	// Listen, Admin, Store and Env win over the file where they are set.
 	Listen, Admin, Store, Env string
+	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
+	Embedded bool
 	// Upstreams are NAME=BASE_URL, each replacing the base URL of a provider.
 	Upstreams []string
 	// Getenv looks variables up. Default os.LookupEnv.
@@ -54,6 +56,14 @@ type Engine struct {
 	log     *intent.Log
 	gateway *gateway.Gateway
 	meter   *telemetry.Meter
+	client  upstream.Client
+
+	embedded  bool
+	functions *functions
+	outbox    *Outbox
+	exchanges exchanges // of Transport
+	handling  sync.Mutex
+	handlers  map[string]Handler
 
 	data, admin *server
 	background  sync.WaitGroup
@@ -80,7 +90,7 @@ func New(c Config) (*Engine, error) {
 	if refused != nil {
 		return nil, &ConfigError{Faults: refused}
 	}
-	return &Engine{policy: cfg, logger: c.Logger}, nil
+	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded}, nil
 }
 
 func load(c Config) (*policy.Config, []policy.Fault) {
@@ -119,9 +129,13 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
-	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment}),
+	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client,
 		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
 	if err != nil {
+		return err
+	}
+	if e.functions, err = newFunctions(ctx, e); err != nil {
 		return err
 	}
 	if err = e.listen(api); err != nil {
@@ -160,6 +174,9 @@ func (e *Engine) recover(ctx context.Context) error {
 }
 
 func (e *Engine) listen(api *admin.API) error {
+	if e.embedded {
+		return nil
+	}
 	limits := e.policy.Limits
 	guard := gateway.NewGuard(e.policy.Auth)
 	var err error
@@ -170,7 +187,7 @@ func (e *Engine) listen(api *admin.API) error {
 	return err
 }
 
-// Addr is the data plane's address, AdminAddr the admin API's, as host:port.
+// Addr is the data plane's address, AdminAddr the admin API's, as host:port; empty where no port is open.
 func (e *Engine) Addr() string      { return e.data.addr() }
 func (e *Engine) AdminAddr() string { return e.admin.addr() }
 
@@ -179,9 +196,24 @@ func (e *Engine) AdminAddr() string { return e.admin.addr() }
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.gateway != nil {
 		e.logger.Info("draining", "limit", e.policy.Limits.DrainWait)
+		var functions sync.WaitGroup
+		functions.Go(func() { e.drainFunctions(ctx) })
 		e.gateway.Drain(ctx)
+		functions.Wait()
 	}
 	return e.close()
+}
+
+func (e *Engine) drainFunctions(ctx context.Context) {
+	if e.outbox != nil {
+		e.outbox.stop()
+	}
+	if e.functions != nil {
+		e.functions.drain(ctx)
+	}
+	if e.outbox != nil {
+		e.outbox.all.Wait()
+	}
 }
 
 // DrainWait is limits.drain_wait.
@@ -205,6 +237,16 @@ func (e *Engine) close() error {
 	}
 	if e.admin != nil {
 		errs = append(errs, e.admin.close())
+	}
+	e.exchanges.close()
+	if e.client != nil {
+		e.client.CloseIdle()
+	}
+	if e.functions != nil {
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		e.drainFunctions(over)
+		e.functions.close()
 	}
 	if e.stop != nil {
 		e.stop()
@@ -282,7 +324,12 @@ func protocols() *http.Protocols {
 	return p
 }
 
-func (s *server) addr() string { return s.listener.Addr().String() }
+func (s *server) addr() string {
+	if s == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
 
 func (s *server) close() error {
 	// Answers that are complete still have to reach their clients.

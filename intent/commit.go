@@ -22,6 +22,10 @@ func (o *Op) commit(c *change, w *ledger.Write, late func()) error {
 }
 
 func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()) error {
+	if o.patient {
+		<-done
+		return o.landed(c, w)
+	}
 	timer := o.log.timer()
 	select {
 	case <-done:

@@ -17,6 +17,8 @@ type Op struct {
 	log   *Log
 	head  ledger.Intent
 	claim string
+	// patient: no caller waits, so neither does CommitWait count
+	patient bool
 
 	mu      sync.Mutex
 	st      ledger.Status
