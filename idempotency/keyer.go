@@ -19,11 +19,14 @@ type Config struct {
 	// Key is a template of business arguments, "{customer}:{order.id}", that replaces body, query and headers
 	// in derived keys. Empty: everything counts.
 	Key string
+	// Depth bounds the nesting of a body; a deeper one is hashed by its bytes. Default 128.
+	Depth int
 }
 
 // A Keyer makes fingerprints and keys for one workflow. It is safe for concurrent use.
 type Keyer struct {
 	schemaVersion string
+	depth         int
 	template      *Template
 	rules         map[API]*canon.Rule
 	ignored       map[string]bool // names of multipart parts
@@ -45,7 +48,7 @@ const keep = 1 << 20
 
 // New checks the configuration; the error lists each fault.
 func New(c Config) (*Keyer, error) {
-	k := &Keyer{schemaVersion: c.SchemaVersion, rules: map[API]*canon.Rule{}, ignored: map[string]bool{}}
+	k := &Keyer{schemaVersion: c.SchemaVersion, depth: c.Depth, rules: map[API]*canon.Rule{}, ignored: map[string]bool{}}
 	var faults []string
 	var ignore [][]string
 	for _, p := range c.Ignore {
@@ -149,7 +152,7 @@ func (k *Keyer) get() *scratch {
 	if s, ok := k.pool.Get().(*scratch); ok {
 		return s
 	}
-	return &scratch{}
+	return &scratch{body: canon.Encoder{Depth: k.depth}}
 }
 
 func (k *Keyer) put(s *scratch) {

@@ -62,7 +62,7 @@ func keyers(cfg *policy.Config) (map[string]*idempotency.Keyer, error) {
 	for i := range cfg.Workflows {
 		w := &cfg.Workflows[i]
 		k, err := idempotency.New(idempotency.Config{Ignore: w.Idempotency.Ignore,
-			SchemaVersion: w.Idempotency.SchemaVersion, Key: w.Idempotency.Key})
+			SchemaVersion: w.Idempotency.SchemaVersion, Key: w.Idempotency.Key, Depth: cfg.Limits.JSONDepth})
 		if err != nil {
 			return nil, fmt.Errorf("workflows.%s.idempotency: %w", w.Name, err)
 		}
