@@ -37,6 +37,9 @@ func (c *call) read() *Error {
 	case err != nil:
 		return &Error{Code: CodeInvalidRequest, Message: "the request body did not arrive whole", Err: err}
 	}
+	if depth := c.g.policy.Limits.JSONDepth; deeper(body, depth) {
+		return errorf(CodeInvalidRequest, fmt.Sprintf("the body nests deeper than limits.json_depth, %d", depth))
+	}
 	c.body = body
 	return nil
 }
