@@ -195,40 +195,46 @@ need() {
 
 # --- the run
 
-if [[ ${1:-} == --list ]]; then
-  for stage in "${stages[@]}"; do printf '%-12s %s\n' "$stage" "${about[$stage]}"; done
-  exit 0
-fi
-for arg in "$@"; do
-  [[ -n ${about[$arg]:-} ]] || { echo "there is no stage $arg; ./test.sh --list names them" >&2; exit 2; }
-done
-command -v go >/dev/null || { echo "go is missing: https://go.dev/dl has it; 1.26 or later" >&2; exit 2; }
+# A function is read whole before it runs: the script may be edited meanwhile.
+main() {
+  local stage arg start code word p f s
+  if [[ ${1:-} == --list ]]; then
+    for stage in "${stages[@]}"; do printf '%-12s %s\n' "$stage" "${about[$stage]}"; done
+    exit 0
+  fi
+  for arg in "$@"; do
+    [[ -n ${about[$arg]:-} ]] || { echo "there is no stage $arg; ./test.sh --list names them" >&2; exit 2; }
+  done
+  command -v go >/dev/null || { echo "go is missing: https://go.dev/dl has it; 1.26 or later" >&2; exit 2; }
 
-work=$(mktemp -d)
-export work
-trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
-go build -o "$work/tally" ./test/tally
+  work=$(mktemp -d)
+  export work
+  trap 'chmod -R u+w "$work" && rm -rf "$work"' EXIT
+  go build -o "$work/tally" ./test/tally
 
-table=() failed=0 passes=0 fails=0 skips=0 begun=$SECONDS
-for stage in "${stages[@]}"; do
-  [[ $# == 0 || " $* " == *" $stage "* ]] || continue
-  printf '\n=== %s: %s\n' "$stage" "${about[$stage]}"
-  start=$SECONDS code=0
-  set +e # not `if`, which would switch off errexit inside the stage
-  (set -e; "stage_$stage")
-  code=$?
-  set -e
-  p=1 f=0 s=0
-  if [[ -s $work/$stage.count ]]; then read -r p f s <"$work/$stage.count"; elif [[ $code != 0 ]]; then p=0; fi
-  # A stage that says that it counted nothing has shown nothing.
-  [[ $p != 0 || $f != 0 ]] || f=1 code=1
-  [[ $code == 0 || $f != 0 ]] || f=1
-  if [[ $code == 0 && $f == 0 ]]; then word=ok; else word=FAILED failed=1; fi
-  passes=$((passes + p)) fails=$((fails + f)) skips=$((skips + s))
-  table+=("$(printf '%-12s %-7s %7d %7d %8d %6ds' "$stage" "$word" "$p" "$f" "$s" $((SECONDS - start)))")
-done
+  local table=() failed=0 passes=0 fails=0 skips=0 begun=$SECONDS
+  for stage in "${stages[@]}"; do
+    [[ $# == 0 || " $* " == *" $stage "* ]] || continue
+    printf '\n=== %s: %s\n' "$stage" "${about[$stage]}"
+    start=$SECONDS code=0
+    set +e # not `if`, which would switch off errexit inside the stage
+    (set -e; "stage_$stage")
+    code=$?
+    set -e
+    p=1 f=0 s=0
+    if [[ -s $work/$stage.count ]]; then read -r p f s <"$work/$stage.count"; elif [[ $code != 0 ]]; then p=0; fi
+    # A stage that says that it counted nothing has shown nothing.
+    [[ $p != 0 || $f != 0 ]] || f=1 code=1
+    [[ $code == 0 || $f != 0 ]] || f=1
+    if [[ $code == 0 && $f == 0 ]]; then word=ok; else word=FAILED failed=1; fi
+    passes=$((passes + p)) fails=$((fails + f)) skips=$((skips + s))
+    table+=("$(printf '%-12s %-7s %7d %7d %8d %6ds' "$stage" "$word" "$p" "$f" "$s" $((SECONDS - start)))")
+  done
 
-printf '\n%-12s %-7s %7s %7s %8s %7s\n' stage result passed failed skipped time
-printf '%s\n' "${table[@]}"
-printf '%-12s %-7s %7d %7d %8d %6ds\n' total "$([[ $failed == 0 ]] && echo ok || echo FAILED)" "$passes" "$fails" "$skips" $((SECONDS - begun))
-exit "$failed"
+  printf '\n%-12s %-7s %7s %7s %8s %7s\n' stage result passed failed skipped time
+  printf '%s\n' "${table[@]}"
+  printf '%-12s %-7s %7d %7d %8d %6ds\n' total "$([[ $failed == 0 ]] && echo ok || echo FAILED)" "$passes" "$fails" "$skips" $((SECONDS - begun))
+  exit "$failed"
+}
+
+main "$@"
