@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/sjson"
@@ -11,6 +13,7 @@ import (
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -105,7 +108,21 @@ func (c *call) asServed() (path string, body []byte) {
 	if err != nil {
 		return c.path, c.body
 	}
-	return c.path, changed
+	return c.path, c.lastModel(changed, model)
+}
+
+// lastModel sees to it that model counts where a body names one twice: readers take the first or the last.
+func (c *call) lastModel(body []byte, model string) []byte {
+	r := provider.Request{Method: c.r.Method, Path: c.path, Header: c.r.Header, Body: body, Wire: c.target.wire}
+	end := bytes.LastIndexByte(body, '}')
+	if end < 0 || provider.Parse(&r).Model == model {
+		return body
+	}
+	member, err := sjson.SetBytes([]byte("{}"), "model", model)
+	if err != nil {
+		return body
+	}
+	return slices.Concat(body[:end], []byte(","), member[1:])
 }
 
 func forwardHeaders(to, from http.Header) {
