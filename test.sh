@@ -85,7 +85,7 @@ stage_build() {
 }
 
 # go_test FLAGS… PACKAGES…: go test, its failures in full, its counts for the table.
-go_test() { go test -json "$@" | "$work/tally" "$work/$stage.count"; }
+go_test() { go test -json -timeout 20m "$@" | "$work/tally" "$work/$stage.count"; }
 
 # units are the packages; what lies under test/ starts programs and has stages of its own.
 units() { go list ./... | grep -v '/test/\(crash\|mutants\)'; }
@@ -101,9 +101,9 @@ stage_race() {
   CGO_ENABLED=1 go_test -race $(units)
 }
 
-stage_mutants() { go_test -count=1 -timeout 20m ./test/mutants/...; }
+stage_mutants() { go_test -count=1 ./test/mutants/...; }
 
-stage_crash() { go_test -count=1 -timeout 20m ./test/crash/...; }
+stage_crash() { go_test -count=1 ./test/crash/...; }
 
 stage_sdk() {
   need npm npm
