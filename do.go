@@ -91,11 +91,8 @@ func Do[T any](ctx context.Context, e *Engine, op Operation, fn func(ctx context
 		if err != nil {
 			return product{}, err
 		}
-		p := encode(&v)
-		if p.fault != nil {
-			own = v
-		}
-		return p, nil
+		own = v
+		return encode(&v), nil
 	})
 	if err != nil {
 		return zero, err

@@ -41,7 +41,7 @@ type outcome struct {
 	pending   bool
 	err       *Error
 	panicked  any
-	elsewhere bool // another flight or the ledger has the answer: look again
+	elsewhere bool           // another flight or the ledger has the answer: look again
 	again     *intent.Ending // it failed; this is to be recorded before a further attempt (outbox)
 }
 

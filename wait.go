@@ -142,16 +142,21 @@ func (q *request) mayFollow(fl *flight) *Error {
 	fl.mu.Lock()
 	saved := fl.saved
 	fl.mu.Unlock()
+	why := ""
 	switch {
 	case fl.ended() && !saved && fl.out.err == nil && !fl.out.elsewhere && q.f.e.ledger.Healthy() != nil:
 		// The result exists and its record does not yet: until the store is back nobody else may get it (semantics 18).
-		return refusal(ErrInFlight, "the first call with this key is not yet on record: the store is unavailable")
+		why = "the first call with this key is not yet on record: the store is unavailable"
 	case q.rule.Idempotency.OnInFlight == policy.Conflict && !fl.ended():
-		return refusal(ErrInFlight, "the first call with this key still runs")
+		why = "the first call with this key still runs"
 	case fl.attached() > q.f.e.policy.Limits.Attached:
-		return refusal(ErrInFlight, "limits.attached callers wait for this result already")
+		why = "limits.attached callers wait for this result already"
+	default:
+		return nil
 	}
-	return nil
+	e := refusal(ErrInFlight, why)
+	e.Intent = fl.id()
+	return e
 }
 
 // wait returns when fl has ended, or says that this caller's time is over first: the operation goes on.
