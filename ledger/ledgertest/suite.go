@@ -22,6 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		{"Write/SameInsertTwice", sameInsertTwice},
 		{"Write/RefusalsLeaveNeighbours", refusalsLeaveNeighbours},
 		{"Write/OrderPerIntent", orderPerIntent},
+		{"Write/SettlingsAreSeenAtOnce", settlingsAreSeenAtOnce},
 		{"Write/RelaxedIsCommitted", relaxedIsCommitted},
 		{"Write/AppendInAnyState", appendInAnyState},
 		{"Write/CancelledWaiterLeavesItQueued", cancelledWaiter},

@@ -218,6 +218,38 @@ func orderPerIntent(t *testing.T, f *fixture) {
 	}
 }
 
+// settlingsAreSeenAtOnce queues without waiting: what comes behind a settling sees it, also in the same transaction.
+func settlingsAreSeenAtOnce(t *testing.T, f *fixture) {
+	first, second := f.dispatched("expired"), f.dispatched("expired")
+	ended := f.settled(first, time.Hour)
+	ended.ClaimUntil = f.Now().Add(-time.Second)
+	late := f.dispatched("expired")
+	kept := f.dispatched("kept")
+	note := &ledger.Write{ID: kept.Insert.ID, Append: true, Events: []ledger.Event{{At: f.Now(), Kind: "note"}}}
+	keeps := f.settled(kept, time.Hour)
+	again := f.dispatched("kept")
+	var last <-chan struct{}
+	for _, w := range []*ledger.Write{first, kept, keeps, ended, second, late, note, again} {
+		last = f.Enqueue(w)
+	}
+	<-last
+	for name, w := range map[string]*ledger.Write{"ended": ended, "second": second, "keeps": keeps, "note": note} {
+		if w.Err != nil {
+			t.Errorf("%s: %v", name, w.Err)
+		}
+	}
+	for _, c := range []struct{ refused, holder *ledger.Write }{{late, second}, {again, kept}} {
+		if !errors.Is(c.refused.Err, ledger.ErrClaimed) || c.refused.Holder != c.holder.Insert.ID {
+			t.Errorf("claim of %s: %v, holder %q; want ErrClaimed by %s", c.refused.ClaimKey, c.refused.Err,
+				c.refused.Holder, c.holder.Insert.ID)
+		}
+	}
+	events, err := f.History(f.ctx, keeps.ID)
+	if n := len(events); err != nil || n == 0 || events[n-1].Kind != "note" {
+		t.Errorf("History = %v, %v; want the note last", events, err)
+	}
+}
+
 // relaxedIsCommitted: nobody else writes, and still it becomes durable.
 func relaxedIsCommitted(t *testing.T, f *fixture) {
 	w := f.created("relaxed")

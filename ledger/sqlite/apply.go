@@ -19,8 +19,14 @@ func (s *session) apply(it *item) error {
 	it.refused = nil
 	switch {
 	case it.fn != nil:
+		if err := s.flushResults(); err != nil {
+			return err
+		}
 		return it.fn(s)
 	case it.w.Append:
+		if err := s.flushResults(); err != nil {
+			return err
+		}
 		return s.append(it)
 	case it.w.Insert != nil:
 		return s.insert(it)
@@ -82,6 +88,9 @@ func (s *session) claim(it *item, seq int64) (bool, error) {
 	}
 	if s.conn.Changes() > 0 {
 		return true, nil
+	}
+	if err := s.flushResults(); err != nil {
+		return false, err
 	}
 	holder, live, err := s.holder(it.claim)
 	if err != nil {
@@ -295,46 +304,6 @@ func (s *session) events(it *item, seq, version, n int64) error {
 	b.number(n)
 	b.raw(it.events)
 	return b.exec()
-}
-
-// settle writes the end of an intent whose open row is gone.
-func (s *session) settle(it *item, p place, events []byte) error {
-	w := it.w
-	at := w.Status.UpdatedAt
-	if at.IsZero() {
-		at = s.now
-	}
-	claimUntil, claimDue, bodyDue := int64(0), int64(0), micros(at)
-	switch {
-	case it.claim == nil || !p.claimed:
-	case w.Claim == ledger.ClaimKeep && !w.ClaimUntil.IsZero():
-		claimUntil = micros(w.ClaimUntil)
-		claimDue, bodyDue = claimUntil, 0 // the sweep of the claim makes the bodies due
-	default:
-		if err := run(s.dropClaim.Stmt, it.claim, p.seq); err != nil {
-			return err
-		}
-	}
-	b := binder{st: s.putResult}
-	b.int(p.seq)
-	b.status(&w.Status)
-	b.int(micros(at))
-	b.int(claimUntil)
-	b.answer(w.Answer, it.header)
-	b.int(claimDue)
-	b.int(bodyDue)
-	b.raw(events)
-	b.inline(it.inline)
-	if err := b.exec(); err != nil {
-		return err
-	}
-	if it.inline != nil && w.Version > 1 {
-		// Of an answer that an earlier change left in a row of its own.
-		if err := run(s.dropBody.Stmt, slot(p.seq, it.inline.kind)); err != nil {
-			return err
-		}
-	}
-	return s.bodies(it, p.seq)
 }
 
 // slot is the key of a body: room for eight kinds beside each other.

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -83,9 +85,7 @@ func encode(w *ledger.Write) (*item, error) {
 		return nil, err
 	}
 	if w.Answer != nil && len(w.Answer.Header) > 0 {
-		if it.header, err = json.Marshal(w.Answer.Header); err != nil {
-			return nil, fmt.Errorf("sqlite: answer header: %w", err)
-		}
+		it.header = appendHeader(nil, w.Answer.Header)
 	}
 	it.size = int64(len(it.events)+len(it.header)) + 1024
 	for i := range w.Bodies {
@@ -198,6 +198,25 @@ func appendEvent(b []byte, e *ledger.Event) ([]byte, error) {
 		b = append(append(b, `,"evidence":`...), e.Evidence...)
 	}
 	return append(b, '}'), nil
+}
+
+// appendHeader writes h as the JSON object that encoding/json would.
+func appendHeader(b []byte, h map[string][]string) []byte {
+	b = append(b, '{')
+	for i, name := range slices.Sorted(maps.Keys(h)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, name), ':', '[')
+		for j, value := range h[name] {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, value)
+		}
+		b = append(b, ']')
+	}
+	return append(b, '}')
 }
 
 func appendField(b []byte, name, value string, always bool) []byte {

@@ -48,6 +48,17 @@ func TestEventsAreJSON(t *testing.T) {
 	})
 }
 
+// TestHeadersAreJSON: the same of an answer's headers.
+func TestHeadersAreJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.MapOf(rapid.String(), rapid.SliceOfN(rapid.String(), 1, 3)).Draw(t, "header")
+		var got map[string][]string
+		if err := json.Unmarshal(appendHeader(nil, want), &got); err != nil || !cmp.Equal(got, want) {
+			t.Fatalf("wrote %s: %v", appendHeader(nil, want), err)
+		}
+	})
+}
+
 func TestBodiesArePacked(t *testing.T) {
 	for name, c := range map[string]struct {
 		data   []byte

@@ -36,6 +36,9 @@ type session struct {
 	findIntent, putEvent, putBody, putDerived, dropDerived *statement
 	findAny, lastNote, keepLate, dropBody                  *statement
 
+	results []result // of the running batch, still to be written
+	culprit *item    // whose result could not be
+
 	recent recent    // where the last intents stand in the file
 	now    time.Time // ledger time of the running batch
 	next   int64     // seq of the next intent; gaps do no harm

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,6 +177,7 @@ func (l *Ledger) transact(b *batch) error {
 
 // applyAll applies every item but those that are out, and names the one that failed.
 func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
+	s.forgetResults() // of a run that was undone
 	for _, it := range items {
 		if len(out) > 0 {
 			if _, is := out[it]; is {
@@ -183,10 +185,11 @@ func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
 			}
 		}
 		if err := s.apply(it); err != nil {
-			return it, err
+			return cmp.Or(s.culprit, it), err
 		}
 	}
-	return nil, nil
+	err := s.flushResults()
+	return s.culprit, err
 }
 
 // ownFault tells an item that SQLite rejects from a file that does not work.
