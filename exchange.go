@@ -189,6 +189,10 @@ func (b *answerBody) Read(p []byte) (int, error) {
 		b.over()
 		return 0, io.EOF
 	}
+	if err := b.x.client.Err(); err != nil && !b.x.hadAll() {
+		b.x.leave(err)
+		return 0, err
+	}
 	if b.left > 0 && int64(len(p)) > b.left {
 		p = p[:b.left]
 	}
@@ -221,13 +225,16 @@ func (b *answerBody) over() {
 	b.x.mu.Unlock()
 }
 
+func (x *exchange) hadAll() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.whole
+}
+
 func (b *answerBody) Close() error {
 	b.once.Do(func() {
 		b.stop()
-		b.x.mu.Lock()
-		whole := b.x.whole
-		b.x.mu.Unlock()
-		if !whole {
+		if !b.x.hadAll() {
 			b.x.leave(http.ErrBodyReadAfterClose)
 		}
 		_ = b.x.r.Close()

@@ -158,7 +158,9 @@ func TestDoTxIsTheSameOperation(t *testing.T) {
 	}
 	place(t, db, "17 once more", true, keyed, func(op *Operation) { op.Arguments = map[string]string{"order": "17"} })
 	place(t, db, "18", true, keyed)
-	eventually(t, func() bool { return count(t, db, `refused LIKE '%key_reused%'`) == 1 && count(t, db, `refused IS NULL`) == 0 })
+	eventually(t, func() bool {
+		return count(t, db, `refused LIKE '%key_reused%'`) == 1 && count(t, db, `refused IS NULL`) == 0
+	})
 	if c.of("17") != 1 || c.of("18") != 0 {
 		t.Errorf("one key: %v", c.done)
 	}
