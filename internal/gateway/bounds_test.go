@@ -370,3 +370,24 @@ func TestKeepAliveAfterRefusals(t *testing.T) {
 	}
 	r.calls("k", 1)
 }
+
+// A client that never reads holds up neither the provider nor the others, and leaves nothing behind.
+func TestReaderThatNeverReads(t *testing.T) {
+	r := newRig(t)
+	for name, q := range map[string]request{"plain": chat("deaf"), "stream": streamed("deaf")} {
+		r.sim.Reset()
+		r.script("deaf", `{"size":8000000}`)
+		conn, err := net.Dial("tcp", r.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: %s\r\nContent-Length: %d\r\n\r\n%s", q.path, name, len(q.body), q.body)
+		wait(t, func() bool { c := r.sim.Counts("deaf"); return c.Calls == 1 && c.InFlight == 0 })
+		if a := r.must(q.key(name), 200); len(a.body) < 8_000_000 {
+			t.Errorf("%s: another client got %d bytes", name, len(a.body))
+		}
+		_ = conn.Close()
+		r.atRest()
+		r.calls("deaf", 1)
+	}
+}
