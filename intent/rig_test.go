@@ -2,7 +2,6 @@ package intent_test
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -171,7 +170,7 @@ func (r *rig) free(g *intent.Log, key string, want bool) {
 func won(until time.Time) intent.Settlement {
 	return intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess, Status: 200}, Outcome: ledger.OutcomeSuccess,
 		Visibility: ledger.VisComplete, KeepUntil: until, Answer: &ledger.Answer{HTTPStatus: 200, HasBody: true},
-		Body: &ledger.Body{Kind: ledger.BodyAnswer, Data: []byte(fmt.Sprint("answer"))}}
+		Body: &ledger.Body{Kind: ledger.BodyAnswer, Data: []byte("answer")}}
 }
 
 var lost = intent.Ending{End: ledger.AttemptUnknown, Error: "timeout", Billed: true, Reason: "no answer"}

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -160,6 +161,9 @@ func newLogger(level, format string) (*slog.Logger, error) {
 }
 
 func serve(ctx context.Context, c holdfast.Config, ready string) (err error) {
+	if os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) < 2 {
+		runtime.GOMAXPROCS(2) // on one core a blocking sync would hold up everything else
+	}
 	engine, err := holdfast.New(c)
 	if err != nil {
 		return err

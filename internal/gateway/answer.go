@@ -12,13 +12,6 @@ import (
 
 // answer gives this client the recording from its first byte, at the client's own pace.
 func (c *call) answer() *Error {
-	if c.aside != nil {
-		a := <-c.aside
-		if a.broke != nil {
-			panic(a.broke)
-		}
-		return a.err
-	}
 	if c.cur != nil {
 		return c.answerFrom(c.cur)
 	}
@@ -212,7 +205,7 @@ func (c *call) finish(cur *cursor, end *ending) bool {
 
 // replayStored answers with a settled answer.
 func (c *call) replayStored(s *stored) *Error {
-	if s.fp != c.fp {
+	if c.clashes(s.fp) {
 		return reused(s.id)
 	}
 	c.g.observer.Duplicate(c.wf.Name, "settled")

@@ -86,6 +86,10 @@ func bounded(s string) string {
 	return s
 }
 
+// clashes says that an explicit key was used for another request (semantics 15). Under a derived key the key
+// itself says what is the same: a template lets other fields differ.
+func (c *call) clashes(fp [32]byte) bool { return c.callerKey != "" && fp != c.fp }
+
 // derive computes what the request means and the key under which it is the same as another (interface.md §4).
 func (c *call) derive() *Error {
 	cfg := c.g.policy

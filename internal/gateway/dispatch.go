@@ -22,7 +22,7 @@ import (
 func (c *call) begin() intent.Begin {
 	e := c.exec
 	a := e.attempt(c)
-	b := intent.Begin{Head: c.head(), Claim: c.claimed, Attempt: &a, Visibility: ledger.VisBefore}
+	b := intent.Begin{Head: c.head(), Claim: c.claimed && !mutant.On("dispatch-without-claim"), Attempt: &a, Visibility: ledger.VisBefore}
 	now := c.g.ledger.Now()
 	b.ExpiresAt = now.Add(max(c.wf.Timeouts.Request, c.wf.Idempotency.Window))
 	if c.key != "" && !c.claimed {
@@ -189,7 +189,19 @@ func (c *call) run() *Error {
 	}
 	e.overflow = c.answerAside
 	e.run()
+	if c.aside != nil {
+		return c.answeredAside()
+	}
 	return nil
+}
+
+// answeredAside waits for the answer that was begun beside the call.
+func (c *call) answeredAside() *Error {
+	a := <-c.aside
+	if a.broke != nil {
+		panic(a.broke)
+	}
+	return a.err
 }
 
 // aside is how an answer ended that was given beside the running call.

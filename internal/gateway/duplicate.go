@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -23,7 +22,7 @@ func (c *call) duplicate() *Error {
 	}
 	c.g.observer.Lookup(c.wf.Name)
 	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {
-		if s.fp == c.fp {
+		if !c.clashes(s.fp) {
 			c.noteReplay(s)
 		}
 		return c.replayStored(s)
@@ -45,7 +44,7 @@ func (c *call) duplicate() *Error {
 func (c *call) follow(e *execution) *Error {
 	c.replay = true
 	c.attend()
-	if e.fp != c.fp {
+	if c.clashes(e.fp) {
 		return reused(e.opID())
 	}
 	c.g.observer.Duplicate(c.wf.Name, "in_flight")
@@ -112,7 +111,7 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 	if err != nil {
 		return false, c.storeAway(err)
 	}
-	if r.Fingerprint != c.fp {
+	if c.clashes(r.Fingerprint) {
 		return false, reused(r.ID)
 	}
 	switch r.State {
@@ -268,23 +267,42 @@ func (c *call) claimOnce() (again bool, refusal *Error) {
 		c.waiting = nil
 		return c.takeOver(r)
 	}
-	op, err := c.g.log.Begin(c.begin())
-	holder := holderOf(err)
-	switch {
-	case holder != "":
-		again, refusal = c.held(holder)
-		if refusal == nil && c.done {
-			c.standDown()
-		}
-		return again, refusal
-	case err != nil:
-		return false, c.storeAway(err)
+	if holder := c.present(); holder != "" {
+		return c.yieldTo(holder)
 	}
-	if mutant.On("dispatch-before-claim") {
-		return false, nil
+	op, err := c.g.log.Begin(c.begin())
+	if holder := holderOf(err); holder != "" {
+		return c.yieldTo(holder)
+	}
+	if err != nil {
+		return false, c.storeAway(err)
 	}
 	c.exec.took(op, op.Head().CreatedAt)
 	return false, nil
+}
+
+// present asks a reader who holds the key: a replay from the file then costs no refused write. Only the claim
+// itself decides.
+func (c *call) present() string {
+	if !c.claimed {
+		return ""
+	}
+	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	r, err := c.g.ledger.Holder(ctx, c.key)
+	if err != nil {
+		return "" // nobody, or the store is away, and then the claim says so
+	}
+	return r.ID
+}
+
+// yieldTo answers from the operation that holds the key.
+func (c *call) yieldTo(holder string) (again bool, refusal *Error) {
+	again, refusal = c.held(holder)
+	if refusal == nil && c.done {
+		c.standDown()
+	}
+	return again, refusal
 }
 
 // abandon gives up an execution of which nothing was sent: followers get the same error.

@@ -242,3 +242,26 @@ func TestExternalDefiniteFailureReleasesOrKeeps(t *testing.T) {
 		r.calls(op, want)
 	}
 }
+
+// BR-003: under a key of business arguments volatile fields make no other request, business fields do.
+func TestBR003BusinessKey(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "  default: {}", "  pay: {match: {paths: [\"/by-name-only\"]}, effect: external, idempotency: {key: \"{customer}:{amount}:{cart}\"}}\n  default: {}", 1)
+	})
+	pay := func(cart, stamp string) request {
+		return request{path: "/v1/chat/completions", header: map[string]string{"Holdfast-Workflow": "pay", "User-Agent": stamp},
+			body: `{"model":"m","messages":[{"role":"user","content":"op=pay"}],"customer":"c-9","amount":5000,"cart":"` + cart + `","client_ts":"` + stamp + `"}`}
+	}
+	first := r.must(pay("cart-3", "1"), 200)
+	again := r.must(pay("cart-3", "2"), 200)
+	if again.header.Get("Idempotency-Replayed") != "true" || !bytes.Equal(again.body, first.body) {
+		t.Errorf("%v", again.header)
+	}
+	r.calls("pay", 1)
+	r.must(pay("cart-4", "3"), 200)
+	r.calls("pay", 2)
+	r.close()
+	r.start(rigConfig{})
+	r.must(pay("cart-3", "4"), 200)
+	r.calls("pay", 2)
+}

@@ -31,8 +31,6 @@ const (
 	CodeUnauthorized     Code = "unauthorized"
 	CodeForbidden        Code = "forbidden"
 	CodeNotFound         Code = "not_found"
-	// codeProvider marks an answer that the provider made: its status and body are kept.
-	codeProvider Code = ""
 )
 
 // Words of Holdfast-Safe-To-Retry.

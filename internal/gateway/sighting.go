@@ -112,14 +112,6 @@ func (b *sightings) list(key string) []*sighting {
 	return nil
 }
 
-// joined adds a client.
-func (s *sighting) joined() {
-	s.mu.Lock()
-	s.clients++
-	s.delivery = ledger.DeliveryOpen
-	s.mu.Unlock()
-}
-
 // left takes a client away that got the answer whole, or did not. While another still reads, nothing is lost.
 func (s *sighting) left(whole bool, conn *watchedConn) {
 	if whole && conn != nil {

@@ -29,16 +29,16 @@ func (f *faulty) set(change func(*faulty)) {
 	change(f)
 }
 
-func (f *faulty) now() (fail, settles error, hold chan struct{}) {
+func (f *faulty) now() (hold chan struct{}, fail, settles error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.fail, f.settles, f.hold
+	return f.hold, f.fail, f.settles
 }
 
 var errDisk = fmt.Errorf("%w: disk on fire", ledger.ErrUnavailable)
 
 func (f *faulty) Enqueue(w *ledger.Write) <-chan struct{} {
-	fail, settles, hold := f.now()
+	hold, fail, settles := f.now()
 	if fail == nil && w.Settle {
 		fail = settles
 	}
@@ -64,14 +64,14 @@ func (f *faulty) Enqueue(w *ledger.Write) <-chan struct{} {
 }
 
 func (f *faulty) Get(ctx context.Context, id string) (*ledger.Record, error) {
-	if fail, _, _ := f.now(); fail != nil {
+	if _, fail, _ := f.now(); fail != nil {
 		return nil, fail
 	}
 	return f.Ledger.Get(ctx, id)
 }
 
 func (f *faulty) Healthy() error {
-	if fail, settles, _ := f.now(); fail != nil || settles != nil {
+	if _, fail, settles := f.now(); fail != nil || settles != nil {
 		return errors.Join(fail, settles)
 	}
 	return f.Ledger.Healthy()

@@ -141,10 +141,9 @@ func oneOfFifty(t *testing.T, f *fixture) {
 
 // op is one call on one key as porcupine sees it.
 type op struct {
-	key    string
-	kind   string // claim, settle, release, look
-	id     string
-	settle bool
+	key  string
+	kind string // claim, settle, release, look
+	id   string
 }
 
 type opResult struct {
