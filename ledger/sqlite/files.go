@@ -211,8 +211,13 @@ func (w *walFile) growAhead(end int64) {
 		return
 	}
 	to := walHeader + (end-walHeader+walStep)/frame*frame
-	if _, err := w.File.WriteAt(make([]byte, to-end), end); err == nil {
-		w.size = to
+	for zeros := make([]byte, 16*frame); end < to; {
+		n, err := w.File.WriteAt(zeros[:min(int64(len(zeros)), to-end)], end)
+		if err != nil {
+			return
+		}
+		end += int64(n)
+		w.size = end
 	}
 }
 
