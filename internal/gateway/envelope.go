@@ -23,7 +23,7 @@ func (c *call) refuse(e *Error) {
 	}
 	h := c.w.Header()
 	e.headers(h, c.effect)
-	if c.exec != nil {
+	if c.exec != nil && c.exec.opID() != "" { // of an execution that never began there is nothing to say
 		c.operation(h)
 	}
 	body := e.envelope().Body(&c.spec)

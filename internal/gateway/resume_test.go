@@ -181,3 +181,27 @@ func TestAnnouncedTimeout(t *testing.T) {
 	r.must(chat("plain").with("X-Stainless-Timeout", "nonsense"), 200)
 	r.must(chat("plain").with("X-Stainless-Timeout", "1e300"), 200)
 }
+
+// BR-097: a silent minute of thinking keeps its connection alive, and the limits to the first content, between
+// events and of the whole are apart.
+func TestBR097SilenceAndLimits(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 30ms, timeouts: {first_token: 5s, idle: 400ms, stream: 900ms}}", 1)
+	})
+	for _, wire := range []string{"openai-chat", "anthropic"} {
+		r.script(wire, `{"first_ms":300,"chunks":3}`)
+		a := r.must(ask(wire, wire).key(wire), 200)
+		signs := strings.Count(string(a.body), ": keep-alive") + strings.Count(string(a.body), "event: ping")
+		if signs < 2 {
+			t.Errorf("%s: %d signs of life in %q", wire, signs, a.body)
+		}
+		again := r.must(ask(wire, wire).key(wire), 200)
+		if strings.Contains(string(again.body), "keep-alive") || !bytes.HasSuffix(a.body, again.body) {
+			t.Errorf("%s: signs of life are part of the answer: %q", wire, again.body)
+		}
+	}
+	r.script("trickle", `{"chunks":30,"event_ms":100}`)
+	if a := r.must(streamed("trickle"), 200); !strings.Contains(string(a.body), string(gateway.CodeDeadline)) || !strings.Contains(string(a.body), "timeouts.stream") {
+		t.Errorf("%q", tail(a.body))
+	}
+}

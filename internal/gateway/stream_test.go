@@ -347,3 +347,19 @@ func TestBR051CancelOnDisconnect(t *testing.T) {
 		}
 	}
 }
+
+// BR-053: after the first content of one answer nothing of another follows: no retry, no other tier.
+func TestBR053NoSecondAnswerBehindTheFirst(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {tiers: [{name: a, provider: openai}, {name: b, provider: openai, model: gpt-5-mini}]}", 1)
+	})
+	r.script("join", `{"fault":"reset:3","chunks":6}`)
+	a := r.must(streamed("join").key("k"), 200)
+	if n := strings.Count(string(a.body), string(gateway.CodeIncomplete)); n != 1 || strings.Contains(string(a.body), "#2") {
+		t.Errorf("%d errors in %q", n, a.body)
+	}
+	if rec := r.settled(a.header.Get("Holdfast-Intent")); !rec.Partial || rec.Visibility != ledger.VisPartial {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.calls("join", 1)
+}
