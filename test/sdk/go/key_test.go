@@ -141,7 +141,7 @@ func TestConflict(t *testing.T) {
 				all.Wait()
 			}
 		}}
-		second, secondErr = c.plain(withTape(t.Context(), tape), in)
+		second, _, secondErr = c.askOn(t.Context(), tape, false, in)
 		all.Wait()
 		if firstErr != nil {
 			t.Fatal(firstErr)

@@ -23,6 +23,8 @@ type rig struct {
 	sim string // the simulator: its control API, and calls without a gateway between
 	// A second gateway, which knows none of the clients' credentials; "" without.
 	guarded string
+	cutter  string // a breaking network in front of the gateway; "" without
+	exe     string // the holdfast program, for gateways of a test's own
 	run     string // tells this run's operations from those of an earlier one on the same processes
 	seq     atomic.Int64
 }
@@ -33,6 +35,8 @@ func TestMain(m *testing.M) {
 	theRig.url = strings.TrimSuffix(os.Getenv("HOLDFAST_URL"), "/")
 	theRig.sim = strings.TrimSuffix(os.Getenv("SIM_URL"), "/")
 	theRig.guarded = strings.TrimSuffix(os.Getenv("HOLDFAST_GUARDED_URL"), "/")
+	theRig.cutter = strings.TrimSuffix(os.Getenv("HOLDFAST_CUT_URL"), "/")
+	theRig.exe = os.Getenv("HOLDFAST")
 	theRig.run = fmt.Sprintf("go%x", time.Now().UnixNano())
 	for _, u := range []string{theRig.url, theRig.sim} {
 		if err := loopback(u); err != nil {
@@ -96,6 +100,12 @@ func (r *rig) calls(t *testing.T, op string) []seen {
 	return list
 }
 
+// waitCounts blocks until the counters of the operation have reached what the query asks for, docs/sim.md.
+func (r *rig) waitCounts(t *testing.T, op, query string) {
+	t.Helper()
+	r.control(t, http.MethodGet, "wait?op="+url.QueryEscape(op)+"&"+query, nil)
+}
+
 // release lets the calls go that stand at the simulator's gate.
 func (r *rig) release(t *testing.T, gate string) {
 	t.Helper()
@@ -104,9 +114,15 @@ func (r *rig) release(t *testing.T, gate string) {
 
 func (r *rig) control(t *testing.T, method, path string, into any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	fetch(t, method, r.sim+"/sim/v1/"+path, into)
+}
+
+// fetch asks one of the rig's processes for a JSON document.
+func fetch(t *testing.T, method, url string, into any) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, r.sim+"/sim/v1/"+path, nil)
+	req, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,20 +133,26 @@ func (r *rig) control(t *testing.T, method, path string, into any) {
 	defer res.Body.Close()
 	out, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode/100 != 2 {
-		t.Fatalf("simulator %s %s: status %d, %v: %s", method, path, res.StatusCode, err, out)
+		t.Fatalf("%s %s: status %d, %v: %s", method, url, res.StatusCode, err, out)
 	}
 	if into == nil {
 		return
 	}
 	if err := json.Unmarshal(out, into); err != nil {
-		t.Fatalf("simulator %s %s: %v in %s", method, path, err, out)
+		t.Fatalf("%s %s: %v in %s", method, url, err, out)
 	}
 }
 
 // waitHeld blocks until a call of the operation stands at the gate of the same name.
 func (r *rig) waitHeld(t *testing.T, gate string) {
 	t.Helper()
-	r.control(t, http.MethodGet, "wait?held=1&gate="+url.QueryEscape(gate), nil)
+	r.waitAllHeld(t, gate, 1)
+}
+
+// waitAllHeld blocks until n calls stand there.
+func (r *rig) waitAllHeld(t *testing.T, gate string, n int) {
+	t.Helper()
+	r.control(t, http.MethodGet, fmt.Sprintf("wait?timeout_ms=20000&held=%d&gate=%s", n, url.QueryEscape(gate)), nil)
 }
 
 // fingerprint is how the simulator's call log shows a credential.
