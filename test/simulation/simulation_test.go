@@ -1,0 +1,197 @@
+package simulation
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger/sqlite"
+	"github.com/holdfast-ai/holdfast/ledger/sqlite/faultdisk"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// newWorld makes what histories share: a store that is new and empty, and the policies.
+func newWorld(t *testing.T, verbose bool) *world {
+	t.Helper()
+	w := &world{policies: map[int]*policy.Config{}, dir: memoryDir(t), verbose: verbose}
+	for _, workers := range []int{1000, 10, 5} {
+		cfg, err := configure(workers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.policies[workers] = cfg
+	}
+	w.disk = faultdisk.New(w.dir)
+	// The bubble's clock begins with the year 2000; a store must not come from its future.
+	l, err := sqlite.Open(context.Background(), sqlite.Config{Path: storePath, Env: "sim", Disk: w.disk,
+		Wall: func() time.Time { return time.Date(1999, 12, 31, 0, 0, 0, 0, time.UTC) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// memoryDir is a folder for SQLite's shared memory, in memory where the system has such a place.
+func memoryDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/dev/shm", "simulation")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func (h *history) name() string { return fmt.Sprintf("%d-%p", h.plan.Seed, h) }
+
+// play lives through one history and returns what was wrong with it.
+func (w *world) play(t *testing.T, p *plan) (wrong []string, log string) {
+	dir := filepath.Join(w.dir, strconv.FormatInt(w.dirs.Add(1), 10))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	h := &history{world: w, plan: p, disk: w.disk.Clone(dir)}
+	func() {
+		defer func() {
+			if r := recover(); r != nil { // goroutines that nobody waits for
+				h.wrong = append(h.wrong, fmt.Sprintf("%v\n%s", r, debug.Stack()))
+			}
+		}()
+		synctest.Test(t, func(*testing.T) { h.live() })
+	}()
+	return h.wrong, h.log.String()
+}
+
+// seeds is how many histories are lived through by default.
+const seeds = 2000
+
+// TestHistories lives through HOLDFAST_SEEDS histories (default 2000), from HOLDFAST_FIRST (default 1) on, or through
+// HOLDFAST_SEED alone and tells all of it. A history that breaks an invariant is printed with what it takes to
+// break it.
+func TestHistories(t *testing.T) {
+	if v := os.Getenv("HOLDFAST_SEED"); v != "" {
+		seed, err := strconv.ParseUint(v, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newWorld(t, true)
+		p := newPlan(seed).without(strings.Fields(os.Getenv("HOLDFAST_WITHOUT")))
+		wrong, log := w.play(t, p)
+		t.Logf("%v\n%s", p, log)
+		for _, s := range wrong {
+			t.Error(s)
+		}
+		return
+	}
+	w := newWorld(t, false)
+	first, count := number("HOLDFAST_FIRST", 1), number("HOLDFAST_SEEDS", seeds)
+	began := time.Now()
+	failed := w.many(t, uint64(first), count, number("HOLDFAST_FAILURES", 5))
+	t.Logf("%d histories, %d broken, %.1f a second", count, failed, float64(count)/time.Since(began).Seconds())
+}
+
+func number(name string, value int) int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
+		return n
+	}
+	return value
+}
+
+// many lives through count histories, as many at once as there are processors, and gives up after enough broken ones.
+func (w *world) many(t *testing.T, first uint64, count, enough int) int {
+	var next, failed atomic.Int64
+	var all sync.WaitGroup
+	for range number("HOLDFAST_PARALLEL", 2) {
+		all.Go(func() {
+			for n := next.Add(1) - 1; n < int64(count) && failed.Load() < int64(enough); n = next.Add(1) - 1 {
+				p := newPlan(first + uint64(n))
+				if wrong, _ := w.play(t, p); len(wrong) > 0 {
+					failed.Add(1)
+					w.report(t, p, wrong)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return int(failed.Load())
+}
+
+// report prints a broken history, made as small as it gets.
+func (w *world) report(t *testing.T, p *plan, wrong []string) {
+	if mutant.Built {
+		t.Errorf("seed %d: %s", p.Seed, wrong[0])
+		return
+	}
+	parts, often := w.shrink(t, p)
+	t.Errorf("seed %d (again in %d of %d tries; HOLDFAST_SEED=%d HOLDFAST_WITHOUT=%q):\n%s\n%v", p.Seed, often, tries, p.Seed,
+		strings.Join(parts, " "), strings.Join(wrong, "\n"), p.without(parts))
+}
+
+// tries is how often a history is lived through to see whether it breaks: what happens at the same instant happens
+// in an order that no seed decides.
+const tries = 4
+
+func (w *world) breaks(t *testing.T, p *plan) (often int) {
+	for range tries {
+		if wrong, _ := w.play(t, p); len(wrong) > 0 {
+			often++
+		}
+	}
+	return often
+}
+
+// shrink leaves out of a plan whatever it does not need to break.
+func (w *world) shrink(t *testing.T, p *plan) (parts []string, often int) {
+	if often = w.breaks(t, p); often == 0 {
+		return nil, 0
+	}
+	for _, part := range p.parts() {
+		more := append(slices.Clone(parts), part)
+		if n := w.breaks(t, p.without(more)); n > 0 {
+			parts, often = more, n
+		}
+	}
+	return parts, often
+}
+
+// TestKeptSeeds lives through the histories that once broke an invariant: a seed and what is left out of it, a line.
+func TestKeptSeeds(t *testing.T) {
+	f, err := os.Open(filepath.Join("testdata", "seeds"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w := newWorld(t, false)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		line, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		seed, err := strconv.ParseUint(words[0], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newPlan(seed).without(words[1:])
+		if wrong, _ := w.play(t, p); len(wrong) > 0 {
+			t.Errorf("%v\n%s", p, strings.Join(wrong, "\n"))
+		}
+	}
+}
