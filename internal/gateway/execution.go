@@ -152,8 +152,16 @@ func (e *execution) attached() int {
 // end is the last thing that happens to an execution: clients learn how it ended, duplicates look elsewhere.
 func (e *execution) end(how ending) {
 	e.mu.Lock()
+	ended := e.settled
 	e.settled = true
 	e.mu.Unlock()
+	if ended { // a panic behind the end
+		return
+	}
+	if how.reveal != nil {
+		e.rec.open(how.reveal)
+		e.rec.show(e.rec.length())
+	}
 	e.rec.finish(how)
 	e.g.drains.remove(e)
 	close(e.finished)
@@ -162,7 +170,7 @@ func (e *execution) end(how ending) {
 
 // forget takes e out of the registry once its record has landed, or never will.
 func (e *execution) forget() {
-	if n := e.followers.Load(); n > 0 {
+	if n := e.followers.Load(); n > 0 && e.op != nil { // without an intent nothing was begun that could be repeated
 		e.op.Note(repeated("in_flight", n))
 	}
 	e.g.registry.remove(e.key, e)
