@@ -44,7 +44,8 @@ func (c *call) control() *Error {
 	if err := c.resuming(); err != nil {
 		return err
 	}
-	c.fresh = h.Get("Holdfast-Fresh") == "1" || h.Get("Cache-Control") == "no-cache"
+	// A browser's EventSource says no-cache whenever it reconnects; who resumes wants no new answer (semantics 26).
+	c.fresh = !c.resume && (h.Get("Holdfast-Fresh") == "1" || h.Get("Cache-Control") == "no-cache")
 	return nil
 }
 
