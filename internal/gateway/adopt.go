@@ -41,6 +41,9 @@ func (c *call) adopt() *Error {
 			return c.answerHeld(s, h)
 		}
 	}
+	if c.resume && resumable(list, who) > 1 {
+		return errStreamLost
+	}
 	for _, want := range []ledger.Delivery{ledger.DeliveryLost, ledger.DeliverySent, ledger.DeliveryOpen} {
 		for _, s := range list {
 			if c.take(s, who, want) {
@@ -55,6 +58,19 @@ func (c *call) adopt() *Error {
 		return c.adopted(s)
 	}
 	return c.firstSight()
+}
+
+// resumable counts the executions that a request could mean by the number of an event. Of several identical ones
+// nothing says which it saw the beginning of, and its rest is never taken from another (semantics 26).
+func resumable(list []*sighting, who [32]byte) (n int) {
+	for _, s := range list {
+		s.mu.Lock()
+		if s.who == who && (s.e != nil || s.answer != nil || s.record != nil && s.record.Answer != nil) {
+			n++
+		}
+		s.mu.Unlock()
+	}
+	return n
 }
 
 // who separates callers by credential; users are separate by the fingerprint.
