@@ -8,8 +8,8 @@ import (
 
 // call is what a test asks of a client: a prompt and the headers that go with it.
 type call struct {
-	op     string // counted by the simulator
-	prompt string // made another question for each operation
+	op     string            // counted by the simulator
+	prompt string            // made another question for each operation
 	script string            // how the simulator answers, docs/sim.md
 	header map[string]string // set through the client's own means
 	tool   bool              // the weather tool is offered
