@@ -31,7 +31,7 @@ declare -A about=(
 )
 
 # What needs the official SDKs is a module of its own, so that no user of this one downloads them.
-modules="test/sdk/go examples/quickstart/go"
+modules="test/sdk/go examples/quickstart/go examples/library"
 
 # --- stages
 
@@ -120,6 +120,7 @@ stage_examples() {
   local program
   program=$(holdfast)
   HOLDFAST=$program examples/quickstart/run.sh
+  HOLDFAST=$program examples/library/run.sh
 }
 
 # Parsers of what strangers send get longer: streams, the canonical form of a body, heads and headers, YAML.
