@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"io"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -75,6 +76,9 @@ func (s *streaming) advance() {
 		begun := p.Boundary >= 0 && (p.ErrorAt < 0 || p.Boundary < p.ErrorAt)
 		if mutant.On("boundary-at-first-event") {
 			begun = p.Events > 0
+		}
+		if mutant.On("bridge-without-hold") {
+			begun = begun || p.Events > 0 && time.Since(s.e.sent) > s.e.wf.BridgeAfter
 		}
 		if !begun && held <= s.e.g.policy.Limits.LeadInBytes {
 			return
