@@ -214,7 +214,7 @@ func (p *provider) play(c *end, k *call, t turn) (whole, keep bool) {
 
 func (p *provider) playPlain(c *end, k *call, t turn, limit int) (whole, keep bool) {
 	body := k.bytes()
-	if t.Do != cuts && t.Do != stalls && t.Do != leads {
+	if t.Do != cuts && t.Do != stalls || limit == len(body) {
 		return true, writePlain(c, 200, body) == nil
 	}
 	head := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
