@@ -91,7 +91,24 @@ func (o *Op) Dispatch(a Attempt) error {
 	}
 	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
 	c.dispatch(s, &a)
-	return o.commit(c, c.write(), func() { o.neverSent("the commit came after the caller was refused") })
+	return o.commit(c, c.write(), o.lateDispatch)
+}
+
+// lateDispatch marks an attempt whose commit came after its caller was refused as never sent: a first one ends
+// the intent, a further one returns it to where it waited (semantics 9).
+func (o *Op) lateDispatch() {
+	const reason = "the commit came after the caller was refused"
+	if o.Status().Attempt == 1 {
+		o.neverSent(reason)
+		return
+	}
+	c := o.change(o.log.ledger.Now())
+	c.end(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: "semantics 9"})
+	c.step(stepContinue, ledger.Event{Reason: reason, Rule: "semantics 9"})
+	c.st.LeaseOwner = ""
+	if err := o.strict(c, c.write(), nil); err != nil {
+		o.log.logger.Warn("a late commit could not be marked as never sent", "intent", o.head.ID, "error", err)
+	}
 }
 
 // EndAttempt records the end of an attempt after which the intent goes on: a definite failure returns it to

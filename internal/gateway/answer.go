@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -103,7 +104,7 @@ func (c *call) headers(h *head) {
 		c.set(out, "Idempotency-Replayed", "true")
 	} else {
 		for name, v := range h.header {
-			if !hopByHop[name] && name != "Content-Length" && name != "X-Should-Retry" {
+			if !hopByHop[name] && !ours(name) && name != "Content-Length" && name != "X-Should-Retry" {
 				out[name] = v
 			}
 		}
@@ -251,6 +252,11 @@ func (c *call) replayStored(s *stored) *Error {
 	_, err := c.w.Write(body)
 	c.whole = err == nil
 	return nil
+}
+
+// ours says that a header is the gateway's to set: a provider's of that name would pass for its word.
+func ours(name string) bool {
+	return strings.HasPrefix(name, "Holdfast-") || name == "Idempotency-Replayed"
 }
 
 func first(values []string) string {

@@ -2,10 +2,13 @@ package gateway
 
 import (
 	"bytes"
+	"compress/gzip"
+	"compress/zlib"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -41,34 +44,74 @@ func (c *call) read() *Error {
 		return errorf(CodeInvalidRequest, fmt.Sprintf("the body nests deeper than limits.json_depth, %d", depth))
 	}
 	c.body = body
+	return c.decode(limit)
+}
+
+// decode takes a coding off that hides what a request means: its model, whether it streams, whether it acts. The
+// provider gets the body without it. Other codings pass, as bytes that mean nothing here.
+func (c *call) decode(limit int64) *Error {
+	var plain io.Reader
+	var err error
+	switch strings.ToLower(c.r.Header.Get("Content-Encoding")) {
+	case "gzip", "x-gzip":
+		plain, err = gzip.NewReader(bytes.NewReader(c.body))
+	case "deflate":
+		plain, err = zlib.NewReader(bytes.NewReader(c.body))
+	default:
+		return nil
+	}
+	var body []byte
+	if err == nil {
+		body, err = io.ReadAll(io.LimitReader(plain, limit+1))
+	}
+	if err != nil {
+		return &Error{Code: CodeInvalidRequest, Message: "the request body is not in the coding that Content-Encoding names", Err: err}
+	}
+	if int64(len(body)) > limit {
+		return errorf(CodeTooLarge, fmt.Sprintf("the body is over limits.max_request_bytes, %d, when decoded", limit))
+	}
+	if err := c.charged(len(body)); err != nil {
+		return errorf(CodeShed, "limits.body_memory is used up by calls in progress")
+	}
+	c.body = body
+	c.r.Header.Del("Content-Encoding")
 	return nil
 }
 
+// bodyStep is how much of a body is paid for at a time: a client that only announces a large one holds little.
+const bodyStep = 1 << 20
+
 func (c *call) readAll(limit int64) ([]byte, error) {
-	if n := c.r.ContentLength; n > 0 {
-		if err := c.charged(int(n)); err != nil {
-			return nil, err
-		}
-		body := make([]byte, n)
-		_, err := io.ReadFull(c.r.Body, body)
-		return body, err
+	announced := c.r.ContentLength
+	size := min(bodyStep/16, limit+1)
+	if announced > 0 {
+		size = min(announced, bodyStep)
 	}
-	var buf bytes.Buffer
+	if err := c.charged(int(size)); err != nil {
+		return nil, err
+	}
+	body := make([]byte, 0, size)
 	for {
-		before := buf.Cap()
-		n, err := io.CopyN(&buf, c.r.Body, 64<<10)
-		if int64(buf.Len()) > limit {
+		n, err := io.ReadFull(c.r.Body, body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
 			return nil, c.tooLarge(limit)
+		case err == io.EOF || err == io.ErrUnexpectedEOF && announced < 0:
+			return body, nil
+		case err != nil:
+			return nil, err
+		case int64(len(body)) == announced:
+			return body, nil
 		}
-		if refusal := c.charged(buf.Cap() - before); refusal != nil {
-			return nil, refusal
+		grown := min(2*int64(cap(body)), limit+1)
+		if announced > 0 {
+			grown = min(grown, announced)
 		}
-		if err == io.EOF || err == nil && n == 0 {
-			return buf.Bytes(), nil
-		}
-		if err != nil {
+		if err := c.charged(int(grown) - cap(body)); err != nil {
 			return nil, err
 		}
+		body = append(make([]byte, 0, grown), body...)
 	}
 }
 

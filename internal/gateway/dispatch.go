@@ -132,7 +132,7 @@ func forwardHeaders(to, from http.Header) {
 	}
 	for name, values := range from {
 		if hopByHop[name] || strings.HasPrefix(name, "Holdfast-") || name == "Idempotency-Key" ||
-			name == "Content-Length" || name == "Cookie" || name == "Expect" || name == "Origin" {
+			name == "Content-Length" || name == "Cookie" || name == "Expect" {
 			continue
 		}
 		to[name] = values

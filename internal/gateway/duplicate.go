@@ -140,16 +140,10 @@ func repeated(kind string, requests int64) ledger.Event {
 		Evidence: fmt.Appendf(nil, `{"requests":%d}`, requests)}
 }
 
-// noteReplay writes replays from memory down: the first eight one by one, then at each doubling, so that a
-// client that asks for ever does not write for ever.
+// noteReplay writes a replay from memory down.
 func (c *call) noteReplay(s *stored) {
-	n := s.replays.Add(1)
-	requests := int64(1)
-	switch {
-	case n <= 8:
-	case n&(n-1) == 0:
-		requests = n / 2
-	default:
+	requests := c.g.repeats.worth(s.id)
+	if requests == 0 {
 		return
 	}
 	c.g.ledger.Enqueue(&ledger.Write{ID: s.id, Append: true, Relaxed: true, Events: []ledger.Event{c.stamped(repeated("settled", requests))}})
@@ -157,7 +151,9 @@ func (c *call) noteReplay(s *stored) {
 
 func (c *call) duplicateOf(r *ledger.Record, kind string) {
 	c.g.observer.Duplicate(c.wf.Name, kind)
-	c.g.log.Load(r).Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "interface §4"})
+	if requests := c.g.repeats.worth(r.ID); requests > 0 {
+		c.g.log.Load(r).Note(repeated(kind, requests))
+	}
 }
 
 // heldSettled replays what the ledger kept.

@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"compress/gzip"
 	"net/http"
 	"strings"
 	"sync"
@@ -264,4 +265,29 @@ func TestBR003BusinessKey(t *testing.T) {
 	r.start(rigConfig{})
 	r.must(pay("cart-3", "4"), 200)
 	r.calls("pay", 2)
+}
+
+// A coding does not hide what a request means.
+func TestCodedBody(t *testing.T) {
+	r := newRig(t)
+	coded := func(q request) request {
+		var b bytes.Buffer
+		w := gzip.NewWriter(&b)
+		_, _ = w.Write([]byte(q.body))
+		_ = w.Close()
+		q.body = b.String()
+		return q.with("Content-Encoding", "gzip")
+	}
+	a := r.must(coded(streamed("coded").key("k")), 200)
+	if !strings.Contains(a.header.Get("Content-Type"), "event-stream") || a.header.Get("Holdfast-Requested-Model") != "gpt-5" {
+		t.Errorf("%v", a.header)
+	}
+	if b := r.must(streamed("coded").key("k"), 200); b.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("%v", b.header)
+	}
+	r.calls("coded", 1)
+	bad := chat("bad").with("Content-Encoding", "gzip")
+	r.must(bad, 400)
+	bomb := request{path: "/v1/chat/completions", body: `{"model":"m","x":"` + strings.Repeat("a", 65<<20) + `"}`}
+	r.must(coded(bomb), 413)
 }

@@ -3,6 +3,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -52,12 +53,13 @@ type Gateway struct {
 	replays   *replayCache
 	mem       memory
 	sightings sightings
+	repeats   repeats
 	drains    drains
 	started   time.Time // ledger time
 	working   atomic.Int64
 	running   sync.WaitGroup
 	draining  atomic.Bool
-	through   http.RoundTripper // for what is passed on unbuffered
+	through   *http.Transport // for what is passed on unbuffered
 	proxyLog  *log.Logger
 }
 
@@ -127,6 +129,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.w = &c.out
 	defer c.observe()
 	defer c.release()
+	defer c.broke()
 	for i := 0; i < len(stages); i++ {
 		if err := stages[i].run(c); err != nil {
 			c.refuse(err)
@@ -145,13 +148,33 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // duplicateStage is where a call begins again whose running answer turned out to be elsewhere.
 var duplicateStage = slices.IndexFunc(stages[:], func(s stage) bool { return s.name == "duplicate" })
 
+// broke keeps a defect of ours, in a stage, from holding a key: what never began is given up.
+func (c *call) broke() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if e := c.exec; e != nil && c.leader && e.request == nil && !e.over() {
+		c.abandon(errorf(CodeAllTiersFailed, "the gateway failed before the call was sent"))
+	}
+	panic(p)
+}
+
 // Ready is nil while new work is taken on, else the reason why not.
 func (g *Gateway) Ready() error {
 	if g.draining.Load() {
-		return fmt.Errorf("draining: no new work is taken on")
+		return errDraining
 	}
-	return g.ledger.Healthy()
+	if err := g.ledger.Healthy(); err != nil {
+		return fmt.Errorf("%w: %w", errStoreAway, err)
+	}
+	return nil
 }
+
+var (
+	errDraining  = errors.New("draining: no new work is taken on")
+	errStoreAway = errors.New("the store is unavailable")
+)
 
 // Drain stops taking on work and waits for what is in progress, until ctx ends; what is then still on its way
 // is recorded as interrupted, and its clients are told in their streams.
@@ -169,4 +192,5 @@ func (g *Gateway) Drain(ctx context.Context) {
 		<-finished
 	}
 	g.sightings.flush()
+	g.through.CloseIdleConnections()
 }

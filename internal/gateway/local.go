@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 
@@ -38,7 +39,12 @@ func (g *Gateway) serveLocal(w http.ResponseWriter, r *http.Request) {
 // WriteReady answers a readiness check.
 func WriteReady(w http.ResponseWriter, err error) {
 	if err != nil {
-		http.Error(w, "not ready: "+err.Error(), http.StatusServiceUnavailable)
+		// Whoever asks has no credential: the reason in a word, and never a path or a host.
+		reason := errStoreAway
+		if errors.Is(err, errDraining) {
+			reason = errDraining
+		}
+		http.Error(w, "not ready: "+reason.Error(), http.StatusServiceUnavailable)
 		return
 	}
 	w.WriteHeader(http.StatusOK)

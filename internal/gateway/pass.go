@@ -79,11 +79,14 @@ func (c *call) readThrough() *Error {
 	defer resp.Body.Close()
 	out := c.w.Header()
 	for name, v := range resp.Header {
-		if !hopByHop[name] {
+		if !hopByHop[name] && !ours(name) {
 			out[name] = v
 		}
 	}
 	set(out, "Holdfast-Source", c.target.conf.Name)
+	if resp.Status >= 400 {
+		c.failedHeaders(out, &head{})
+	}
 	c.status = resp.Status
 	c.w.WriteHeader(resp.Status)
 	if resp.Status >= 400 {
@@ -302,7 +305,7 @@ func (c *call) tunnel() *Error { return c.proxied(nil) }
 
 // passThrough is net/http's transport, which can tunnel and stream request bodies. It repeats no request with a
 // body, and none at all is repeated after an answer began.
-func passThrough() http.RoundTripper {
+func passThrough() *http.Transport {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DisableCompression = true
 	t.MaxIdleConnsPerHost = 64

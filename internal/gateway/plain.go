@@ -204,8 +204,6 @@ func (e *execution) passError(v verdict, status int, resp *upstream.Response, bo
 	masked := maskCredentials(e.request, body)
 	e.rec.replace(masked)
 	h := &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
-	e.rec.open(h)
-	e.rec.show(int64(len(masked)))
 	if e.seen != nil {
 		e.reply = e.storedAnswer(status, resp.Header, masked, 0)
 	}
@@ -217,5 +215,5 @@ func (e *execution) passError(v verdict, status int, resp *upstream.Response, bo
 	} else if e.keep && v.end == ledger.AttemptUnknown {
 		keep = &ledger.Body{Kind: ledger.BodyPartial, Data: masked[:min(len(masked), maxEvidence)]}
 	}
-	e.conclude(v, ending{}, keep)
+	e.conclude(v, ending{reveal: h}, keep)
 }

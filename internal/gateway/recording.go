@@ -53,10 +53,11 @@ type head struct {
 
 // ending is how a recording ended for the clients that read it.
 type ending struct {
-	fail  *Error // nothing was visible: answer this instead
-	tail  []byte // bytes of ours behind the visible ones: one structured error
-	abort bool   // the format has no way to say it: break the connection, never end it cleanly (semantics 24)
-	again bool   // another execution holds the key: look it up again
+	fail   *Error // nothing was visible: answer this instead
+	tail   []byte // bytes of ours behind the visible ones: one structured error
+	abort  bool   // the format has no way to say it: break the connection, never end it cleanly (semantics 24)
+	reveal *head  // the provider's own error, whole in the recording: shown once it is on record
+	again  bool   // another execution holds the key: look it up again
 }
 
 // recording is one answer as it comes in. One writer appends; any number of clients read, each at its own

@@ -3,7 +3,6 @@ package gateway
 import (
 	"container/list"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -14,17 +13,16 @@ const replayBytes = 64 << 20
 
 // stored is a settled answer as it is replayed.
 type stored struct {
-	key     string
-	fp      [32]byte
-	id      string
-	answer  ledger.Answer
-	body    []byte
-	until   time.Time // end of the claim, ledger time
-	at      time.Time // when it was made
-	model   [2]string // requested, served
-	tries   int
-	replays atomic.Int64 // from memory
-	reason  string       // instead of an answer: why none is kept
+	key    string
+	fp     [32]byte
+	id     string
+	answer ledger.Answer
+	body   []byte
+	until  time.Time // end of the claim, ledger time
+	at     time.Time // when it was made
+	model  [2]string // requested, served
+	tries  int
+	reason string // instead of an answer: why none is kept
 }
 
 // replayCache keeps the newest answers of this process that are durable in the ledger, least recently used out
