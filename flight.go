@@ -21,7 +21,7 @@ import (
 type work func(ctx context.Context) (product, error)
 
 // returnGrace is how long a function whose context has ended may take to say what became of it.
-const returnGrace = 250 * time.Millisecond
+const returnGrace = time.Second
 
 // Why a function's context ended.
 var (
