@@ -41,7 +41,7 @@ func (c *call) adopt() *Error {
 			return c.answerHeld(s, h)
 		}
 	}
-	if c.resume && resumable(list, who) > 1 {
+	if c.resume && (resumable(list, who) > 1 || c.cutBefore()) {
 		return errStreamLost
 	}
 	for _, want := range []ledger.Delivery{ledger.DeliveryLost, ledger.DeliverySent, ledger.DeliveryOpen} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -35,12 +36,29 @@ var errStreamLost = errorf(CodeStreamLost, "there is no recording to resume from
 func (c *call) resumeRunning() *Error {
 	c.exec.cancel(nil)
 	c.exec, c.leader = nil, false
+	if c.cutBefore() {
+		return errStreamLost
+	}
 	running := c.g.registry.find(c.key)
 	if running == nil {
 		return c.resumeHeld()
 	}
 	c.exec = running
 	return c.follow(running)
+}
+
+// cutBefore says that clients saw the beginning of an execution under this key that broke off and released it. Its
+// rest is never taken from the execution that came after (semantics 26), and nothing says which of the two is meant.
+func (c *call) cutBefore() bool {
+	if mutant.On("resume-other-execution") {
+		return false
+	}
+	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	i := c.wf.Idempotency
+	list, err := c.g.ledger.List(ctx, ledger.Filter{Key: c.key, Outcomes: []ledger.Outcome{ledger.OutcomeFailed},
+		NewerThan: c.g.ledger.Now().Add(-max(i.Window, i.TTL)), Limit: 100})
+	return err != nil || slices.ContainsFunc(list, func(r *ledger.Record) bool { return r.Partial })
 }
 
 // resumeHeld resumes under a key whose operation is not at hand in this process. It never begins a new one.
