@@ -256,9 +256,14 @@ func (r *request) success() bool {
 	return r.twist == "" && r.after == 0 && r.whole && r.status == 200 && r.code() == "" && !bytes.Contains(r.body, []byte(`"error"`))
 }
 
+// jumped says that ledger time may be an hour later after a restart, past every generation's ttl (semantics 11).
+func (c *checked) jumped() bool {
+	return slices.ContainsFunc(c.plan.Events, func(e event) bool { return e.Kind == "step" }) && c.plan.faulty()
+}
+
 // kept: a success that was told is told again, byte for byte, and nothing is sent for it (design §1.2, semantics 14).
 func (c *checked) kept() {
-	durable := c.op.Workflow == "external" || c.op.Workflow == "strict"
+	durable := c.op.Workflow == "external" || c.op.Workflow == "strict" && !c.jumped()
 	for _, first := range c.requests {
 		if !first.success() || first.header.Get("Holdfast-Stored") != "" || first.trailer.Get("Holdfast-Stored") != "" || first.header.Get("Holdfast-Recorded") != "" {
 			continue

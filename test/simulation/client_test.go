@@ -145,7 +145,7 @@ func (r *request) exampleBytes(pieces int) []byte {
 }
 
 func (r *request) read(c *end, at int) error {
-	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 256), &http.Request{Method: "POST"})
+	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 4<<10), &http.Request{Method: "POST"})
 	if err != nil {
 		r.left = r.left || r.try.Leave == broken || r.try.Leave == dark
 		return err

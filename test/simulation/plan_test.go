@@ -130,15 +130,22 @@ func (m maker) op(id int) op {
 	o := op{ID: id, Wire: pick(m, "openai", "openai", "anthropic", "gemini"), Stream: m.chance(0.6),
 		Workflow: pick(m, "default", "default", "default", "strict", "external", "external", "pipeline", "cancel", "conflict", "wait")}
 	o.Key = m.chance(0.45) && o.Workflow != "pipeline" || o.Workflow == "external"
-	if o.Key && m.chance(0.15) || o.Workflow == "default" && m.chance(0.25) { // many at once
-		at := m.between(0, 2*time.Second)
-		for range 2 + m.IntN(5) {
-			o.Clients = append(o.Clients, client{At: at + m.between(0, 200*time.Millisecond), Tries: []try{{Leave: stays, Delay: time.Millisecond, Room: 64 << 10}}})
-		}
-	} else {
-		for range 1 + m.IntN(3) {
-			o.Clients = append(o.Clients, m.client(&o))
-		}
+	switch {
+	case o.Key && m.chance(0.15) || o.Workflow == "default" && m.chance(0.2):
+		m.crowd(&o)
+		return o
+	case m.chance(0.07):
+		m.flood(&o)
+		return o
+	case !o.Key && m.chance(0.1):
+		m.twins(&o)
+		return o
+	case o.Stream && m.chance(0.1):
+		m.resumer(&o)
+		return o
+	}
+	for range 1 + m.IntN(3) {
+		o.Clients = append(o.Clients, m.client(&o))
 	}
 	if m.chance(0.5) {
 		for range 1 + m.IntN(3) {
@@ -148,8 +155,53 @@ func (m maker) op(id int) op {
 	return o
 }
 
+// patient is a client's try that nothing happens to.
+func patient() try {
+	return try{Wait: time.Second, Leave: stays, Delay: time.Millisecond, Room: 64 << 10}
+}
+
+// crowd has many ask at once: a vote without a key, with one a storm of retries.
+func (m maker) crowd(o *op) {
+	at := m.between(0, 2*time.Second)
+	for range 2 + m.IntN(5) {
+		o.Clients = append(o.Clients, client{At: at + m.between(0, 200*time.Millisecond), Tries: []try{patient()}})
+	}
+}
+
+// flood has many leave answers behind that take long.
+func (m maker) flood(o *op) {
+	o.Key, o.Workflow = false, "default"
+	for range 3 + m.IntN(6) {
+		o.Turns = append(o.Turns, turn{Do: works, Work: m.between(2*time.Second, 9*time.Second)})
+		t := patient()
+		t.Leave, t.After = early, m.between(20*time.Millisecond, 900*time.Millisecond)
+		o.Clients = append(o.Clients, client{At: m.between(0, time.Second), Tries: []try{t}})
+	}
+}
+
+// twins has two ask at the same instant for what one has lost.
+func (m maker) twins(o *op) {
+	t := m.try()
+	t.Leave, t.Fresh = pick(m, resets, broken, hears, early), false
+	at := m.between(2*time.Second, 5*time.Second)
+	o.Clients = []client{{At: at - m.between(500*time.Millisecond, 2*time.Second), Tries: []try{t}}}
+	for range 2 + m.IntN(2) {
+		o.Clients = append(o.Clients, client{At: at, Tries: []try{patient()}})
+	}
+}
+
+// resumer asks for the rest of a stream that the provider, or the network, cut.
+func (m maker) resumer(o *op) {
+	t := m.try()
+	t.Leave, t.Part = pick(m, stays, resets, broken), 0.3+0.6*m.Float64()
+	if m.chance(0.7) {
+		o.Turns = []turn{{Do: pick(m, cuts, errs, stops, stalls), Part: 0.4 + 0.5*m.Float64(), Wait: m.between(0, 8*time.Second), Reset: m.chance(0.5)}}
+	}
+	o.Clients = []client{{At: m.between(0, 3*time.Second), Resumes: true, Tries: []try{t, m.try(), patient()}}}
+}
+
 func (m maker) client(o *op) client {
-	c := client{At: m.between(0, 6*time.Second), Counted: m.chance(0.3), Resumes: o.Stream && m.chance(0.25)}
+	c := client{At: m.between(0, 6*time.Second), Counted: m.chance(0.3), Resumes: o.Stream && m.chance(0.3)}
 	for range 1 + m.IntN(3) {
 		c.Tries = append(c.Tries, m.try())
 	}
@@ -240,7 +292,7 @@ func (p *plan) without(parts []string) *plan {
 			c.Tries = slices.Clone(c.Tries)
 			for k := range c.Tries {
 				if out("o%dc%dl%d", o.ID, j, k) {
-					c.Tries[k] = try{Leave: stays, Wait: time.Second, Delay: time.Millisecond, Room: 64 << 10}
+					c.Tries[k] = patient()
 				}
 			}
 			if !out("o%dc%d", o.ID, j) {
