@@ -137,8 +137,11 @@ func (m maker) op(id int) op {
 	case m.chance(0.07):
 		m.flood(&o)
 		return o
-	case !o.Key && m.chance(0.1):
+	case m.chance(0.1):
 		m.twins(&o)
+		return o
+	case m.chance(0.1):
+		m.seeker(&o)
 		return o
 	case o.Stream && m.chance(0.1):
 		m.resumer(&o)
@@ -179,15 +182,36 @@ func (m maker) flood(o *op) {
 	}
 }
 
-// twins has two ask at the same instant for what one has lost.
+// twins has some ask at the same instant for what one has lost, while it still runs.
 func (m maker) twins(o *op) {
-	t := m.try()
-	t.Leave, t.Fresh = pick(m, resets, broken, hears, early), false
-	at := m.between(2*time.Second, 5*time.Second)
-	o.Clients = []client{{At: at - m.between(500*time.Millisecond, 2*time.Second), Tries: []try{t}}}
+	o.Key, o.Workflow = false, "default"
+	o.Turns = []turn{{Do: works, Work: m.between(time.Second, 4*time.Second), Pace: m.between(0, time.Second)}}
+	t := patient()
+	t.Leave, t.Part, t.After = pick(m, early, early, resets, broken), m.Float64(), m.between(10*time.Millisecond, 900*time.Millisecond)
+	at := m.between(time.Second, 5*time.Second)
+	o.Clients = []client{{At: at - m.between(0, time.Second), Tries: []try{t}}}
 	for range 2 + m.IntN(2) {
-		o.Clients = append(o.Clients, client{At: at, Tries: []try{patient()}})
+		o.Clients = append(o.Clients, client{At: at + m.between(0, 30*time.Millisecond), Tries: []try{patient()}})
 	}
+}
+
+// seeker loses its answer again and again, and asks until it has it.
+func (m maker) seeker(o *op) {
+	o.Key, o.Workflow = false, "default"
+	c := client{At: m.between(0, 3*time.Second), Counted: m.chance(0.3)}
+	if m.chance(0.3) {
+		o.Turns = []turn{{Do: works, Work: m.between(0, 4*time.Second), Pace: m.between(0, time.Second)}}
+	}
+	for range 1 + m.IntN(3) {
+		t := m.try()
+		t.Fresh, t.Deadline, t.Timeout = false, 0, 0
+		t.Leave = pick(m, early, resets, resets, broken, broken, hears)
+		c.Tries = append(c.Tries, t)
+	}
+	last := patient()
+	last.Wait = m.between(60*time.Millisecond, 3*time.Second)
+	c.Tries = append(c.Tries, last)
+	o.Clients = []client{c}
 }
 
 // resumer asks for the rest of a stream that the provider, or the network, cut.

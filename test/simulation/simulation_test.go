@@ -107,6 +107,18 @@ func TestHistories(t *testing.T) {
 	t.Logf("%d histories, %d broken, %.1f a second", count, failed, float64(count)/time.Since(began).Seconds())
 }
 
+// few is how many histories a broken program has to show itself in.
+const few = 400
+
+// TestMutantShows lives through a few histories until one breaks. It is for programs that are broken on purpose:
+// test/mutants says which of them cannot hide here.
+func TestMutantShows(t *testing.T) {
+	if !mutant.Built {
+		t.Skip("TestHistories lives through these histories and more")
+	}
+	newWorld(t, false).many(t, 1, number("HOLDFAST_SEEDS", few), 1)
+}
+
 func number(name string, value int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil && n > 0 {
 		return n
