@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/attribute"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
@@ -40,9 +41,11 @@ type Meter struct {
 	attributes  cache
 }
 
-// New makes the instruments on a registry of their own.
+// New makes the instruments on a registry of their own, beside the usual ones of the runtime and the process: what
+// work for clients that left has cost shows in goroutines, memory and open files first.
 func New() (*Meter, error) {
 	m := &Meter{registry: prometheus.NewRegistry()}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	exporter, err := otelprom.New(otelprom.WithRegisterer(m.registry), otelprom.WithoutScopeInfo())
 	if err != nil {
 		return nil, err

@@ -75,8 +75,9 @@ func needGateway(t *testing.T) {
 
 // counts is what the simulator counted of one operation.
 type counts struct {
-	Calls   int `json:"calls"`
-	Effects int `json:"effects"`
+	Calls    int `json:"calls"`
+	InFlight int `json:"in_flight"`
+	Effects  int `json:"effects"`
 }
 
 func (r *rig) counts(t *testing.T, op string) counts {

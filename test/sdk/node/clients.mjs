@@ -22,12 +22,13 @@ export const clients = clientsOf(base);
 // A call: op (counted by the simulator), prompt, script (how the simulator answers), headers, tool (offered or not),
 // retries (undefined: the client's default).
 export async function ask(client, streamed, call, tape = new Tape()) {
+  const prompt = `${call.prompt} (${call.op})`; // else a lost answer of one test would be another's
   const headers = { 'Sim-Op': call.op, ...(call.script && { 'Sim-Script': script(call.script) }), ...call.headers };
   let out = { text: '', call: undefined };
   try {
     await tape.record(async () => {
-      if (streamed) await client.stream({ ...call, headers }, out);
-      else out = await client.plain({ ...call, headers });
+      if (streamed) await client.stream({ ...call, prompt, headers }, out);
+      else out = await client.plain({ ...call, prompt, headers });
     });
     return { out, tape };
   } catch (error) {

@@ -15,26 +15,38 @@ export const base = address('HOLDFAST_URL');
 export const sim = address('SIM_URL');
 // A second gateway, which knows none of the clients' credentials.
 export const guarded = process.env.HOLDFAST_GUARDED_URL && address('HOLDFAST_GUARDED_URL');
+// A breaking network in front of the gateway.
+export const cutter = process.env.HOLDFAST_CUT_URL && address('HOLDFAST_CUT_URL');
 export const direct = base === sim;
 
 // What only a gateway can do is skipped without one.
 export const gatewayOnly = direct ? { skip: 'without a gateway between' } : {};
+export const cutterOnly = cutter ? {} : { skip: 'without a gateway and a breaking network between' };
 
 const run = `node${Date.now().toString(36)}`;
 let seq = 0;
 export const newOp = () => `${run}-${++seq}`;
 
-async function control(method, path) {
-  const res = await fetch(`${sim}/sim/v1/${path}`, { method, signal: AbortSignal.timeout(20_000) });
+const control = (method, path) => document(method, `${sim}/sim/v1/${path}`);
+
+async function document(method, url) {
+  const res = await fetch(url, { method, signal: AbortSignal.timeout(30_000) });
   const body = await res.text();
-  if (!res.ok) throw new Error(`simulator ${method} ${path}: ${res.status}: ${body}`);
+  if (!res.ok) throw new Error(`${method} ${url}: ${res.status}: ${body}`);
   return JSON.parse(body);
 }
 
 export const counts = (op) => control('GET', `ops/${encodeURIComponent(op)}`);
 export const calls = (op) => control('GET', `calls?op=${encodeURIComponent(op)}`);
 export const release = (gate) => control('POST', `gates/${encodeURIComponent(gate)}`);
-export const waitHeld = (gate) => control('GET', `wait?held=1&gate=${encodeURIComponent(gate)}`);
+export const waitHeld = (gate, n = 1) => control('GET', `wait?timeout_ms=20000&held=${n}&gate=${encodeURIComponent(gate)}`);
+
+// Waits until the cutter has cut the operation's connection and seen so many requests.
+export const awaitCut = (op, requests) => document('GET', `${cutter}/cutter/v1/await?cut=1&requests=${requests}&id=${encodeURIComponent(op)}`);
+export const cutNow = (op) => document('POST', `${cutter}/cutter/v1/cut?id=${encodeURIComponent(op)}`);
+
+// As the clients that retry do it.
+export const backOff = () => new Promise((done) => setTimeout(done, 500));
 
 // How the simulator's call log shows a credential.
 export const fingerprint = (credential) => `sha256:${createHash('sha256').update(credential).digest('hex').slice(0, 12)}`;
