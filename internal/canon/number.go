@@ -39,7 +39,10 @@ func (e *Encoder) number(i int) int {
 		e.dst = strconv.AppendFloat(e.dst, f, 'g', -1, 64)
 		return i
 	}
-	e.dst = n.append(e.dst)
+	var ok bool
+	if e.dst, ok = n.append(e.dst); !ok {
+		return e.fail(start, ErrNumber)
+	}
 	return i
 }
 
@@ -90,8 +93,9 @@ func (e *Encoder) exponent(i int) (exp int64, next int) {
 }
 
 // append writes the number's value. With k significant digits s and the value 0.s × 10^n, the cases are those of
-// ECMA-262 Number::toString, steps 6 to 12.
-func (n *numeral) append(dst []byte) []byte {
+// ECMA-262 Number::toString, steps 6 to 12. It reports false when the exponent of the form, unlike its spelling's,
+// has more than 18 digits: a form must be its own form.
+func (n *numeral) append(dst []byte) ([]byte, bool) {
 	mark := len(dst)
 	if n.negative {
 		dst = append(dst, '-')
@@ -103,17 +107,20 @@ func (n *numeral) append(dst []byte) []byte {
 	point := int64(len(n.int)) + n.exp - int64(len(all)-len(s))
 	s = bytes.TrimRight(s, "0")
 	if len(s) == 0 {
-		return append(dst[:mark], '0') // also -0: equal numbers
+		return append(dst[:mark], '0'), true // also -0: equal numbers
 	}
 	k := int64(len(s))
 	dst = dst[:begin+copy(all, s)]
 	switch {
 	case k <= point && point <= 21:
-		return zeros(dst, point-k)
+		return zeros(dst, point-k), true
 	case 0 < point && point <= 21:
-		return insert(dst, begin+int(point), ".")
+		return insert(dst, begin+int(point), "."), true
 	case -6 < point && point <= 0:
-		return insert(dst, begin, "0.00000"[:2-point])
+		return insert(dst, begin, "0.00000"[:2-point]), true
+	}
+	if point > 1e18 || point <= -1e18+1 {
+		return dst, false
 	}
 	if k > 1 {
 		dst = insert(dst, begin+1, ".")
@@ -122,7 +129,7 @@ func (n *numeral) append(dst []byte) []byte {
 	if point > 0 {
 		dst = append(dst, '+')
 	}
-	return strconv.AppendInt(dst, point-1, 10)
+	return strconv.AppendInt(dst, point-1, 10), true
 }
 
 func zeros(dst []byte, n int64) []byte {
