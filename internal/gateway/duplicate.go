@@ -21,6 +21,9 @@ func (c *call) duplicate() *Error {
 		return c.firstSight()
 	}
 	c.g.observer.Lookup(c.wf.Name)
+	if c.resume && c.cutBefore() {
+		return errStreamLost
+	}
 	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {
 		if !c.clashes(s.fp) {
 			c.noteReplay(s)

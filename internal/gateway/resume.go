@@ -36,9 +36,6 @@ var errStreamLost = errorf(CodeStreamLost, "there is no recording to resume from
 func (c *call) resumeRunning() *Error {
 	c.exec.cancel(nil)
 	c.exec, c.leader = nil, false
-	if c.cutBefore() {
-		return errStreamLost
-	}
 	running := c.g.registry.find(c.key)
 	if running == nil {
 		return c.resumeHeld()
