@@ -23,7 +23,7 @@ type request struct {
 	counted      bool
 	after        int       // Last-Event-ID
 	partOf       int       // the execution that it resumes
-	lost         time.Time // when its client had lost it
+	before       time.Time // when that was asked for
 	err          error
 	status       int
 	header       http.Header
@@ -96,7 +96,7 @@ func (r *request) resume(last *request) {
 		return
 	}
 	body := clean(last.op, last.body)
-	r.after, r.partOf, r.lost = bytes.Count(body, last.op.gap()), m.executions[0], last.ended
+	r.after, r.partOf, r.before = bytes.Count(body, last.op.gap()), m.executions[0], last.began
 }
 
 // gap ends an event of the operation's stream.
