@@ -90,7 +90,7 @@ func (c *call) set(h http.Header, name, value string) {
 // release gives back what the call itself holds.
 func (c *call) release() {
 	if c.admitted {
-		c.g.working.Add(-1)
+		c.g.leave()
 	}
 	if c.unwatch != nil {
 		c.unwatch()

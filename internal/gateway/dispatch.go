@@ -181,7 +181,6 @@ func (c *call) run() *Error {
 	}
 	c.attend()
 	c.admitted = false // the execution gives the place back
-	c.g.running.Add(1)
 	c.cur = e.rec.attach()
 	if c.spec.Stream {
 		go e.run()

@@ -233,11 +233,14 @@ func (c *call) admit() *Error {
 
 // place takes a place among the workers, which release gives back.
 func (c *call) place() *Error {
+	c.g.running.Add(1) // before the look at draining: a drain that did not refuse this call waits for it
+	working := c.g.working.Add(1)
 	if c.g.draining.Load() {
+		c.g.leave()
 		return errorf(CodeDraining, "this gateway is shutting down; nothing was sent")
 	}
-	if c.g.working.Add(1) > int64(c.g.policy.Limits.Workers) {
-		c.g.working.Add(-1)
+	if working > int64(c.g.policy.Limits.Workers) {
+		c.g.leave()
 		return errorf(CodeShed, "limits.workers calls are in progress; nothing was sent")
 	}
 	c.admitted = true
@@ -318,9 +321,15 @@ func (c *call) standDown() {
 	c.yield()
 }
 
+// leave gives a place among the workers back.
+func (g *Gateway) leave() {
+	g.working.Add(-1)
+	g.running.Done()
+}
+
 func (c *call) yield() {
 	if c.admitted {
-		c.g.working.Add(-1)
+		c.g.leave()
 		c.admitted = false
 	}
 	c.exec.forget()

@@ -179,8 +179,7 @@ func (e *execution) forget() {
 
 // run makes the upstream call and records what becomes of it. It is called once, after the dispatch is durable.
 func (e *execution) run() {
-	defer e.g.running.Done()
-	defer e.g.working.Add(-1)
+	defer e.g.leave()
 	defer e.panicked()
 	e.watch = e.newWatch()
 	defer e.watch.stop()

@@ -59,6 +59,8 @@ type Gateway struct {
 	working   atomic.Int64
 	running   sync.WaitGroup
 	draining  atomic.Bool
+	halted    context.Context // ends when what is passed on may no longer run
+	halt      context.CancelCauseFunc
 	through   *http.Transport // for what is passed on unbuffered
 	proxyLog  *log.Logger
 }
@@ -73,6 +75,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
+	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
 	g.mem.max = c.Policy.Limits.BodyMemory
 	var err error
@@ -188,6 +191,7 @@ func (g *Gateway) Drain(ctx context.Context) {
 	select {
 	case <-finished:
 	case <-ctx.Done():
+		g.halt(errInterrupted)
 		g.registry.each(func(e *execution) { e.cancel(errInterrupted) })
 		<-finished
 	}

@@ -158,8 +158,6 @@ func (c *call) logged() *Error {
 	if err := c.place(); err != nil {
 		return err
 	}
-	c.g.running.Add(1)
-	defer c.g.running.Done()
 	op, err := c.g.log.Begin(c.passing())
 	if err != nil {
 		return c.storeAway(err)
@@ -178,8 +176,6 @@ func (c *call) observed() *Error {
 	if err := c.place(); err != nil {
 		return err
 	}
-	c.g.running.Add(1)
-	defer c.g.running.Done()
 	if err := c.derive(); err != nil {
 		c.g.logger.Info("observe: would have been refused", "workflow", c.wf.Name, "code", string(err.Code), "reason", err.Message)
 	}
@@ -212,7 +208,8 @@ func (c *call) observed() *Error {
 // proxied passes the call on, unbuffered in both directions, and settles op by what came of it.
 func (c *call) proxied(op *intent.Op) *Error {
 	c.done, c.source = true, c.target.conf.Name
-	out := c.outbound()
+	out, bound := c.outbound(), c.passage()
+	defer bound.end()
 	p := &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
 			pr.Out.URL, pr.Out.Host, pr.Out.Header = out.Target, out.Target.Host, out.Header
@@ -228,6 +225,7 @@ func (c *call) proxied(op *intent.Op) *Error {
 				pr.Out.Body, pr.Out.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
 				pr.Out.GetBody = nil
 			}
+			bound.sends(pr.Out)
 		},
 		Transport:     c.g.through,
 		FlushInterval: -1,
@@ -246,7 +244,11 @@ func (c *call) proxied(op *intent.Op) *Error {
 					io.Closer
 				}{io.MultiReader(&begin, r.Body), r.Body}
 			}
+			bound.answers(r)
 			set(r.Header, "Holdfast-Source", c.target.conf.Name)
+			if r.StatusCode >= 400 && c.wf.Mode != policy.Observe {
+				c.failedHeaders(r.Header, &head{unknown: !c.definite})
+			}
 			if op != nil {
 				set(r.Header, "Holdfast-Intent", op.ID())
 				set(r.Header, "Holdfast-Recorded", "no")
@@ -256,14 +258,40 @@ func (c *call) proxied(op *intent.Op) *Error {
 	}
 	var failed error
 	p.ErrorHandler = func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err }
-	defer func() { c.passed(op, failed, recover()) }()
+	defer func() {
+		broke := recover()
+		if failed != nil || broke != nil {
+			failed = bound.because(failed)
+		}
+		c.passed(op, failed, broke)
+	}()
 	// Without it net/http closes the inbound body as the answer begins, while the transport still reads it.
 	_ = http.NewResponseController(c.w).EnableFullDuplex()
-	p.ServeHTTP(c.w, c.r)
+	p.ServeHTTP(c.w, c.r.WithContext(bound.ctx))
 	if failed != nil {
-		return c.readFailed(failed)
+		return c.passFailed(op, bound.because(failed))
 	}
 	return nil
+}
+
+// passFailed is what the client hears of a passed call that got no answer: whether it is safe to ask again depends
+// on what it does, unless none of it was sent.
+func (c *call) passFailed(op *intent.Op, err error) *Error {
+	refusal := c.readFailed(err)
+	if refusal == nil || op == nil {
+		return refusal
+	}
+	refusal.Intent = op.ID()
+	if !unreached(err) {
+		refusal.Safe = ""
+	}
+	return refusal
+}
+
+// unreached says that no connection came about, so that nothing was sent.
+func unreached(err error) bool {
+	var dial *net.OpError
+	return errors.As(err, &dial) && dial.Op == "dial"
 }
 
 // passed puts on record what became of a call that was passed on.
@@ -281,13 +309,15 @@ func (c *call) passed(op *intent.Op, failed error, broke any) {
 func (c *call) recordPassed(op *intent.Op, failed error, broke any) error {
 	end := intent.Ending{End: ledger.AttemptSuccess, Status: c.status}
 	outcome := ledger.OutcomeSuccess
-	var dial *net.OpError
 	switch {
-	case errors.As(failed, &dial) && dial.Op == "dial":
+	case unreached(failed):
 		return op.NotSent("nothing was sent: the provider could not be reached", "semantics 3")
 	case failed != nil || broke != nil:
 		outcome, end.End = ledger.OutcomeFailed, ledger.AttemptUnknown
 		end.Error, end.Billed, end.Reason = "connection_error", true, "the exchange broke off"
+		if why := brokenOff(failed); why != nil {
+			end.Error, end.Reason, end.Rule = kindOf(why), why.Error(), ruleOf(why)
+		}
 	case c.status >= 400:
 		outcome, end.End, end.Error = ledger.OutcomeFailed, ledger.AttemptFailed, "http_"+strconv.Itoa(c.status)
 		if c.effect == ledger.EffectExternal && !c.definite {
