@@ -178,10 +178,7 @@ func (c *checked) honest(r *request) {
 	body := clean(r.op, r.body)
 	m := marks(body)
 	if r.twist != "" {
-		if r.status < 300 && r.status >= 200 && len(m.executions) > 0 && r.reusesKey() {
-			c.bad("semantics 15: another request got an answer under the same key: %v", r)
-		}
-		return
+		return // kept looks at it
 	}
 	switch {
 	case len(m.executions) > 1:
@@ -229,9 +226,6 @@ func events(r *request, body []byte) []byte {
 	return body[:bytes.LastIndex(body, r.op.gap())+1]
 }
 
-// reusesKey says that the operation's own request came before.
-func (r *request) reusesKey() bool { return r.op.Key && r.client == -1 }
-
 // resumed: the rest comes from the execution that the client knows, at its place (semantics 26).
 func (c *checked) resumed(r *request, m marked, body []byte) {
 	if r.status != 200 {
@@ -265,6 +259,7 @@ func (c *checked) jumped() bool {
 func (c *checked) kept() {
 	durable := c.op.Workflow == "external" || c.op.Workflow == "strict" && !c.jumped()
 	for _, first := range c.requests {
+		c.other(first, durable)
 		if !first.success() || first.header.Get("Holdfast-Stored") != "" || first.trailer.Get("Holdfast-Stored") != "" || first.header.Get("Holdfast-Recorded") != "" {
 			continue
 		}
@@ -280,6 +275,18 @@ func (c *checked) kept() {
 			if k.at.After(first.ended) && (durable || !c.suffered(first.began, k.at)) {
 				c.bad("design §1.2: execution %d after the key had its answer: %v", k.number, first)
 			}
+		}
+	}
+}
+
+// other: while a key has its answer, another request under it gets none (semantics 15, 16).
+func (c *checked) other(first *request, durable bool) {
+	if !first.whole || first.status != 200 || first.code() != "" || bytes.Contains(first.body, []byte(`"error"`)) {
+		return
+	}
+	for _, r := range c.requests {
+		if c.op.Key && r.twist != first.twist && r.status == 200 && r.began.After(first.ended) && (durable || !c.suffered(first.began, r.ended)) {
+			c.bad("semantics 15, 16: another request was answered under the same key:\n%v\n%v", first, r)
 		}
 	}
 }
@@ -347,8 +354,8 @@ func (c *checked) found() {
 			return
 		}
 	}
-	for _, t := range c.op.Clients[0].Tries {
-		if t.Fresh || t.Deadline > 0 || t.Timeout > 0 || t.Leave == dark || t.Leave == endless || t.Leave == closes {
+	for _, t := range c.op.Clients[0].Tries { // what a slow client has not read when delivery_grace is over is taken for read
+		if t.Slow > 0 || t.Fresh || t.Deadline > 0 || t.Timeout > 0 || t.Leave == dark || t.Leave == endless || t.Leave == closes {
 			return
 		}
 	}

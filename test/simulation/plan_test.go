@@ -118,7 +118,11 @@ func newPlan(seed uint64) *plan {
 	for i := range 1 + m.IntN(4) {
 		p.Ops = append(p.Ops, m.op(i+1))
 	}
-	if m.chance(0.55) {
+	switch {
+	case m.chance(0.08):
+		o := m.endangered(len(p.Ops) + 1)
+		p.Ops, p.Events = append(p.Ops, o), append(p.Events, m.death(&o))
+	case m.chance(0.5):
 		for range 1 + m.IntN(2) {
 			p.Events = append(p.Events, m.event())
 		}
@@ -214,6 +218,26 @@ func (m maker) seeker(o *op) {
 	o.Clients = []client{c}
 }
 
+// endangered asks for an effect that takes its time, and again when its gateway died meanwhile.
+func (m maker) endangered(id int) op {
+	o := op{ID: id, Wire: pick(m, "openai", "anthropic", "gemini"), Stream: m.chance(0.5), Workflow: pick(m, "external", "external", "strict"), Key: true}
+	o.Turns = []turn{{Do: pick(m, works, hangs), Work: m.between(0, time.Second), Wait: m.between(0, 3*time.Second), Pace: m.between(0, time.Second)}}
+	c := client{At: m.between(time.Second, 3*time.Second), Counted: m.chance(0.5)}
+	for range 2 + m.IntN(3) {
+		t := patient()
+		t.Wait = m.between(60*time.Millisecond, 3*time.Second)
+		c.Tries = append(c.Tries, t)
+	}
+	o.Clients = []client{c}
+	return o
+}
+
+// death comes while o's first call is on its way.
+func (m maker) death(o *op) event {
+	t := o.Turns[0]
+	return event{At: o.Clients[0].At + m.between(time.Millisecond, t.Work+t.Wait+2*t.Pace+10*time.Millisecond), Kind: pick(m, "power", "kill", "restart"), For: m.between(0, 2*time.Second)}
+}
+
 // resumer asks for the rest of a stream that the provider, or the network, cut.
 func (m maker) resumer(o *op) {
 	t := m.try()
@@ -229,7 +253,7 @@ func (m maker) client(o *op) client {
 	for range 1 + m.IntN(3) {
 		c.Tries = append(c.Tries, m.try())
 	}
-	if o.Key && m.chance(0.08) {
+	if o.Key && m.chance(0.2) {
 		c.Twist = pick(m, "path", "number")
 	}
 	return c
