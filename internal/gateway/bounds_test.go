@@ -253,6 +253,23 @@ func TestOversizedAnswers(t *testing.T) {
 	r.atRest()
 }
 
+// An answer that is broken off ends badly for an HTTP/1.0 client too, whose bodies have no other end than the
+// connection's (semantics 24).
+func TestCutAnswerOverHTTP10(t *testing.T) {
+	r := smallAnswers(t)
+	r.script("cut10", `{"size":400000,"cut":{"at":"byte","n":200000,"how":"fin"}}`)
+	q := chat("cut10")
+	conn, err := net.Dial("tcp", r.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "POST %s HTTP/1.0\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", q.path, len(q.body), q.body)
+	if all, err := io.ReadAll(conn); err == nil {
+		t.Errorf("%d bytes, then an orderly end", len(all))
+	}
+}
+
 // A client that asked for a stream and gets one document gets that document.
 func TestStreamAnsweredByADocument(t *testing.T) {
 	r := newRig(t)

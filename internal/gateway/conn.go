@@ -73,3 +73,16 @@ func (c *call) connection() *watchedConn {
 	w, _ := c.r.Context().Value(connKey{}).(*watchedConn)
 	return w
 }
+
+// sever sees to it that an answer that is broken off looks so: to an HTTP/1.0 client, as some proxies are to us, an
+// orderly close is the end of the body (semantics 24).
+func (c *call) sever() {
+	if c.r.ProtoAtLeast(1, 1) {
+		return
+	}
+	if w := c.connection(); w != nil {
+		if tcp, ok := w.Conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // a close then resets
+		}
+	}
+}

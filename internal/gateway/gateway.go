@@ -160,6 +160,7 @@ func (c *call) broke() {
 	if e := c.exec; e != nil && c.leader && e.request == nil && !e.over() {
 		c.abandon(errorf(CodeAllTiersFailed, "the gateway failed before the call was sent"))
 	}
+	c.sever()
 	panic(p)
 }
 

@@ -76,7 +76,7 @@ func (p *passage) end() {
 // because adds to an error why this process broke the call off, if it did.
 func (p *passage) because(err error) error {
 	switch why := brokenOff(context.Cause(p.ctx)); {
-	case why == nil:
+	case why == nil || errors.Is(err, why):
 	case err == nil:
 		return why
 	default:
