@@ -188,7 +188,9 @@ func (r *request) read(c *end, at int) error {
 
 func (o *op) path(twist string) string {
 	switch {
-	case o.Wire == "anthropic" && twist != "path", o.Wire == "openai" && twist == "path":
+	case o.Wire == "openai" && twist == "path":
+		return "/v1/responses"
+	case o.Wire == "anthropic" && twist != "path":
 		return "/v1/messages"
 	case o.Wire == "openai" || o.Wire == "anthropic":
 		return "/v1/chat/completions"
