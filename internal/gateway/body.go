@@ -92,17 +92,20 @@ func (c *call) readAll(limit int64) ([]byte, error) {
 	}
 	body := make([]byte, 0, size)
 	for {
-		n, err := io.ReadFull(c.r.Body, body[len(body):cap(body)])
+		// Not ReadFull, whose ErrUnexpectedEOF may mean either end: a body that is cut would pass for a whole one.
+		n, err := c.r.Body.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) > limit:
 			return nil, c.tooLarge(limit)
-		case err == io.EOF || err == io.ErrUnexpectedEOF && announced < 0:
+		case int64(len(body)) == announced, err == io.EOF && announced < 0:
 			return body, nil
+		case err == io.EOF:
+			return nil, io.ErrUnexpectedEOF
 		case err != nil:
 			return nil, err
-		case int64(len(body)) == announced:
-			return body, nil
+		case len(body) < cap(body):
+			continue
 		}
 		grown := min(2*int64(cap(body)), limit+1)
 		if announced > 0 {

@@ -253,6 +253,35 @@ func TestOversizedAnswers(t *testing.T) {
 	r.atRest()
 }
 
+// A body that broke off is refused: what it would have said is not what it says, and its key stays free.
+func TestCutBody(t *testing.T) {
+	r := newRig(t)
+	whole := chat("cutbody").body
+	for name, sent := range map[string]string{
+		"chunked": fmt.Sprintf("Transfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(whole), whole),
+		"length":  fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(whole)+1, whole),
+	} {
+		conn, err := net.Dial("tcp", r.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nIdempotency-Key: k\r\n%s", sent)
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != 400 || r.rows() != 0 {
+			t.Errorf("%s: %d, %d rows", name, resp.StatusCode, r.rows())
+		}
+	}
+	r.must(chat("cutbody").key("k"), 200)
+}
+
 // An answer that is broken off ends badly for an HTTP/1.0 client too, whose bodies have no other end than the
 // connection's (semantics 24).
 func TestCutAnswerOverHTTP10(t *testing.T) {
