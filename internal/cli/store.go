@@ -24,7 +24,7 @@ func storeCommand() *cobra.Command {
 		Long: `The store's own upkeep. verify and export read beside a running gateway; compact and migrate need it stopped.
 
 The store is that of --config or --store, else of holdfast.yaml in the current folder, else ./holdfast.db.`,
-		Example: "  holdfast store verify\n  holdfast store export --out backup.jsonl",
+		Example: "  holdfast store verify\n  holdfast store export --out operations.jsonl",
 	}, verifyCommand(), exportCommand(), compactCommand(), migrateCommand())
 }
 

@@ -134,7 +134,7 @@ type Limits struct {
 	HeaderBytes      int64         `yaml:"header_bytes" default:"64KiB" is:"size,positive" doc:"All headers of a request."`
 	JSONDepth        int           `yaml:"json_depth" default:"128" is:"positive" doc:"Nesting of a body."`
 	Attached         int           `yaml:"attached" default:"1000" is:"positive" doc:"Clients attached to one running answer."`
-	CommitWait       time.Duration `yaml:"commit_wait" default:"2s" is:"positive" doc:"A commit that takes longer is refused to the client (semantics 9)."`
+	CommitWait       time.Duration `yaml:"commit_wait" default:"2s" is:"positive" doc:"A commit that takes longer is refused to the client."`
 	DrainWait        time.Duration `yaml:"drain_wait" default:"10m" is:"positive" doc:"How long a shutdown waits for what is in flight."`
 }
 
