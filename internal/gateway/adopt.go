@@ -153,7 +153,7 @@ func (c *call) adopted(s *sighting) *Error {
 	c.g.observer.Duplicate(c.wf.Name, "adopted")
 	c.seen = s
 	s.mu.Lock()
-	e, answer, record := s.e, s.answer, s.record
+	e, answer, record, spilled := s.e, s.answer, s.record, s.spilled
 	s.mu.Unlock()
 	switch {
 	case e != nil && e.tryHold():
@@ -164,6 +164,8 @@ func (c *call) adopted(s *sighting) *Error {
 	case answer != nil:
 		c.noteAdoption(s)
 		return c.replayStored(answer)
+	case spilled:
+		return c.adoptSpilled(s)
 	case record != nil:
 		return c.adoptRecord(s, record)
 	}
@@ -176,6 +178,17 @@ func (c *call) adopted(s *sighting) *Error {
 	return c.firstSight()
 }
 
+// adoptSpilled adopts an answer of this process that is only on record by now.
+func (c *call) adoptSpilled(s *sighting) *Error {
+	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	r, err := c.g.ledger.Get(ctx, s.id)
+	if err != nil {
+		return c.storeAway(err)
+	}
+	return c.adoptRecord(s, r)
+}
+
 // adoptRecord adopts what an earlier process left in the ledger.
 func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
@@ -186,9 +199,11 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 			return c.storeAway(err)
 		}
 		if answer.reason == "" {
-			s.mu.Lock()
-			s.answer = answer
-			s.mu.Unlock()
+			if len(answer.body) <= spillOver {
+				s.mu.Lock()
+				s.answer = answer
+				s.mu.Unlock()
+			}
 			c.noteAdoption(s)
 			return c.replayStored(answer)
 		}

@@ -337,3 +337,21 @@ func TestDrainQuota(t *testing.T) {
 	cancel()
 	r.gw.Drain(now)
 }
+
+// A large answer that did not arrive waits for its client on record, not in memory.
+func TestLargeLostAnswerLeavesMemory(t *testing.T) {
+	r := newRig(t)
+	r.script("large", `{"size":200000,"chunks":4}`)
+	conn, got := r.rawUntil(streamed("large"), func(b []byte) bool { return bytes.HasSuffix(b, []byte("\r\n0\r\n\r\n")) })
+	reset(conn)
+	wait(t, func() bool { return gateway.Lost(r.gw) == 1 && gateway.Remembered(r.gw) == 0 })
+	for range 2 { // each time it is lost again
+		conn, again := r.rawUntil(streamed("large"), func(b []byte) bool { return bytes.HasSuffix(b, []byte("[DONE]\n\n")) })
+		if !bytes.Equal(bodyOf(t, got), bodyOf(t, again)) {
+			t.Errorf("adopted %d bytes, the first answer has %d", len(again), len(got))
+		}
+		reset(conn)
+		wait(t, func() bool { return gateway.Lost(r.gw) == 1 && gateway.Remembered(r.gw) == 0 })
+	}
+	r.calls("large", 1)
+}

@@ -155,6 +155,8 @@ func (e *execution) landed(err error) {
 		}
 	case err == nil && e.answered != nil && e.claimed:
 		e.g.replays.put(e.answered)
+	case err == nil && e.seen != nil:
+		e.seen.landed()
 	}
 	e.mu.Lock()
 	e.saved = true

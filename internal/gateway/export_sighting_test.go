@@ -17,6 +17,16 @@ func Clients(g *Gateway) (n int) {
 	return n
 }
 
+// Remembered are the bytes of answers that wait in memory for somebody to ask for them again.
+func Remembered(g *Gateway) (n int) {
+	each(g, func(s *sighting) {
+		if s.answer != nil {
+			n += len(s.answer.body)
+		}
+	})
+	return n
+}
+
 func each(g *Gateway, f func(*sighting)) {
 	for i := range g.sightings.shards {
 		sh := &g.sightings.shards[i]

@@ -33,6 +33,8 @@ type sighting struct {
 	hold     *held         // the same error for everybody, for a time
 	gone     chan struct{} // closed when delivery becomes lost
 	answer   *stored
+	onRecord bool
+	spilled  bool // the answer is on record, and too large to stay in memory too
 }
 
 // held is an error that a derived key answers without a dispatch (semantics 21).
@@ -157,7 +159,27 @@ func (s *sighting) ended(answer *stored, unknown bool, hold *held) {
 	s.mu.Lock()
 	s.answer, s.failed, s.unknown, s.hold = answer, answer == nil, unknown && answer == nil, hold
 	s.e = nil
+	s.spill()
 	s.mu.Unlock()
+}
+
+// spillOver is the size from which an answer that is on record is read from there when it is adopted: for as long as
+// it may be, minutes where it was lost, it would count in no bound of memory.
+const spillOver = 16 << 10
+
+// landed says that the answer is on record.
+func (s *sighting) landed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.onRecord = true
+	s.spill()
+}
+
+// spill is called with s.mu held.
+func (s *sighting) spill() {
+	if s.onRecord && s.answer != nil && len(s.answer.body) > spillOver {
+		s.answer, s.spilled = nil, true
+	}
 }
 
 // pin keeps s under its key until its window ends.
