@@ -109,6 +109,7 @@ stage_crash() { go_test -count=1 ./test/crash/...; }
 
 stage_sdk() {
   need npm npm
+  need curl curl ca-certificates
   local log=$work/sdk.log code=0 program
   program=$(holdfast)
   HOLDFAST=$program test/sdk/run.sh 2>&1 | tee "$log" || code=$?
