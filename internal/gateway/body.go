@@ -40,11 +40,14 @@ func (c *call) read() *Error {
 	case err != nil:
 		return &Error{Code: CodeInvalidRequest, Message: "the request body did not arrive whole", Err: err}
 	}
-	if depth := c.g.policy.Limits.JSONDepth; deeper(body, depth) {
+	c.body = body
+	if err := c.decode(limit); err != nil {
+		return err
+	}
+	if depth := c.g.policy.Limits.JSONDepth; deeper(c.body, depth) {
 		return errorf(CodeInvalidRequest, fmt.Sprintf("the body nests deeper than limits.json_depth, %d", depth))
 	}
-	c.body = body
-	return c.decode(limit)
+	return nil
 }
 
 // decode takes a coding off that hides what a request means: its model, whether it streams, whether it acts. The
@@ -62,16 +65,16 @@ func (c *call) decode(limit int64) *Error {
 	}
 	var body []byte
 	if err == nil {
-		body, err = io.ReadAll(io.LimitReader(plain, limit+1))
+		body, err = c.collect(plain, -1, limit)
 	}
-	if err != nil {
-		return &Error{Code: CodeInvalidRequest, Message: "the request body is not in the coding that Content-Encoding names", Err: err}
-	}
-	if int64(len(body)) > limit {
+	var refusal *Error
+	switch {
+	case errors.As(err, &refusal):
+		return refusal
+	case errors.Is(err, errOverLimit):
 		return errorf(CodeTooLarge, fmt.Sprintf("the body is over limits.max_request_bytes, %d, when decoded", limit))
-	}
-	if err := c.charged(len(body)); err != nil {
-		return errorf(CodeShed, "limits.body_memory is used up by calls in progress")
+	case err != nil:
+		return &Error{Code: CodeInvalidRequest, Message: "the request body is not in the coding that Content-Encoding names", Err: err}
 	}
 	c.body = body
 	c.r.Header.Del("Content-Encoding")
@@ -81,8 +84,19 @@ func (c *call) decode(limit int64) *Error {
 // bodyStep is how much of a body is paid for at a time: a client that only announces a large one holds little.
 const bodyStep = 1 << 20
 
+var errOverLimit = errors.New("the body is over limits.max_request_bytes")
+
 func (c *call) readAll(limit int64) ([]byte, error) {
-	announced := c.r.ContentLength
+	body, err := c.collect(c.r.Body, c.r.ContentLength, limit)
+	if errors.Is(err, errOverLimit) {
+		return nil, c.tooLarge(limit)
+	}
+	return body, err
+}
+
+// collect reads from to its end and pays for what comes as it comes: neither an announcement nor a coding holds memory
+// that nobody counts. announced is -1 where no length is known.
+func (c *call) collect(from io.Reader, announced, limit int64) ([]byte, error) {
 	size := min(bodyStep/16, limit+1)
 	if announced > 0 {
 		size = min(announced, bodyStep)
@@ -93,11 +107,11 @@ func (c *call) readAll(limit int64) ([]byte, error) {
 	body := make([]byte, 0, size)
 	for {
 		// Not ReadFull, whose ErrUnexpectedEOF may mean either end: a body that is cut would pass for a whole one.
-		n, err := c.r.Body.Read(body[len(body):cap(body)])
+		n, err := from.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]
 		switch {
 		case int64(len(body)) > limit:
-			return nil, c.tooLarge(limit)
+			return nil, errOverLimit
 		case int64(len(body)) == announced, err == io.EOF && announced < 0:
 			return body, nil
 		case err == io.EOF:

@@ -290,4 +290,24 @@ func TestCodedBody(t *testing.T) {
 	r.must(bad, 400)
 	bomb := request{path: "/v1/chat/completions", body: `{"model":"m","x":"` + strings.Repeat("a", 65<<20) + `"}`}
 	r.must(coded(bomb), 413)
+	deep := request{path: "/v1/chat/completions", body: strings.Repeat("[", 1000) + strings.Repeat("]", 1000)}
+	r.must(coded(deep), 400)
+	if n := r.sim.Counts("").Calls; n != 1 {
+		t.Errorf("%d calls", n)
+	}
+}
+
+// What a coding unfolds to is paid for as it unfolds.
+func TestCodedBodyIsCounted(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "env: test", "env: test\nlimits: {body_memory: 1MiB}", 1)
+	})
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(`{"model":"m","x":"` + strings.Repeat("a", 4<<20) + `"}`))
+	_ = w.Close()
+	q := request{path: "/v1/chat/completions", body: b.String()}.with("Content-Encoding", "gzip")
+	if a := r.must(q, 503); a.code() != "shed" {
+		t.Errorf("%v", a.header)
+	}
 }
