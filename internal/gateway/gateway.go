@@ -101,7 +101,7 @@ type stage struct {
 	run  func(*call) *Error
 }
 
-// stages is the way of a request (design.md §2). Each either goes on, answers (done), or refuses. Waiting in a
+// stages is the way of a request. Each either goes on, answers (done), or refuses. Waiting in a
 // lane, permits of a tier, the cache and the tier loop take their places between duplicate and claim, and in
 // execution.run.
 var stages = [...]stage{
