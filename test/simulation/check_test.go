@@ -141,7 +141,7 @@ func (c *checked) logged() {
 		if r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess && complete == 0 {
 			c.bad("semantics 27: %s is a success, no answer was whole", r.ID)
 		}
-		if r.State == ledger.Dispatched && r.LeaseOwner != "" && len(c.downs) == 0 {
+		if r.State == ledger.Dispatched && (r.LeaseOwner != "" || r.Hold) && !c.plan.sickDisk() {
 			c.bad("semantics 6: %s is dispatched for ever", r.ID)
 		}
 	}
