@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -14,8 +15,20 @@ import (
 // file stays behind, because removing it would let two engines lock two files of one name.
 type engineLock struct{ f *os.File }
 
-// LockPath is the file whose lock the engine of the store at path holds.
-func LockPath(path string) string { return path + ".lock" }
+// LockPath is the file whose lock the engine of the store at path holds. It stands beside the file itself, as the
+// log does, whatever links lead there: two names of one store are one engine's.
+func LockPath(path string) string { return resolved(path) + ".lock" }
+
+// resolved follows links. SQLite opens none that leads to a file which is yet to be made.
+func resolved(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	if folder, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil {
+		return filepath.Join(folder, filepath.Base(path))
+	}
+	return path
+}
 
 func lockEngine(path string) (*engineLock, error) {
 	f, err := os.OpenFile(LockPath(path), os.O_RDWR|os.O_CREATE, 0o600)
