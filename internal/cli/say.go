@@ -53,9 +53,18 @@ func (t *trace) sayCounts() string {
 	}
 	switch {
 	case t.duplicates > 0:
-		s += "; " + plural(t.duplicates, "repeated request") + " with this key came and caused no call."
+		s += "; " + t.repeated() + " with this key came and caused no call."
 	default:
 		s += "; no repeated request is on record."
+	}
+	return s
+}
+
+// repeated counts the repetitions; beyond eight the log has a line at each doubling only.
+func (t *trace) repeated() string {
+	s := plural(t.duplicates, "repeated request")
+	if t.duplicates > 8 {
+		return "at least " + s
 	}
 	return s
 }
@@ -66,7 +75,7 @@ func (t *trace) sayWhyAgain() string {
 	case len(t.ops) == 1:
 		return ""
 	case t.asked.KeyOrigin == "caller":
-		return " The key was free each time: the ttl of the answer before had run out."
+		return " The key was free each time: the answer before was not kept, its ttl had run out, or its workflow only observes."
 	}
 	return " A derived key makes a request a duplicate within its window, and under derive: retries only where the answer before it never arrived."
 }

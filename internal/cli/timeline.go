@@ -122,7 +122,11 @@ func (m *moment) detail() string {
 	}
 	add("[%s]", m.Rule)
 	if len(m.Evidence) > 0 {
-		parts = append(parts, "evidence "+clean(string(m.Evidence), evidenceMax))
+		if n := repeats(&m.Event); m.Kind != "duplicate" {
+			parts = append(parts, "evidence "+clean(string(m.Evidence), evidenceMax))
+		} else if n > 1 {
+			parts = append(parts, plural(n, "request"))
+		}
 	}
 	return clean(strings.Join(parts, ", "), 0)
 }

@@ -327,6 +327,8 @@ const maxHold = 10 * time.Minute
 func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
 	now := time.Now()
 	switch {
+	case how.fail != nil && how.fail.Code == CodeDeadline && e.impatient:
+		return nil // this caller's own deadline says nothing to one that waits longer
 	case how.fail != nil && (how.fail.Code == CodeAllTiersFailed || how.fail.Code == CodeDeadline) && !leftAlone(e.cause()):
 		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail}
 	case how.fail == nil && reply != nil && v.end == ledger.AttemptFailed && v.wait > 0:

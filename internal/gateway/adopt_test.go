@@ -355,3 +355,20 @@ func TestLargeLostAnswerLeavesMemory(t *testing.T) {
 	}
 	r.calls("large", 1)
 }
+
+// One caller's own deadline is no word to others; tools and MCP servers are not OpenAI's.
+func TestImpatienceAndReservedPaths(t *testing.T) {
+	r := newRig(t)
+	r.script("slow", `{"delay_ms":400}`)
+	r.must(chat("slow").with("X-Stainless-Timeout", "0.1"), 504)
+	r.must(chat("slow"), 200)
+	r.calls("slow", 2)
+	for _, path := range []string{"/tools/billing/charges", "/mcp/orders"} {
+		if a := r.must(request{path: path, body: `{"op":"never"}`}, 404); a.code() != string(gateway.CodeNotFound) {
+			t.Errorf("%s: %v", path, a.header)
+		}
+	}
+	if n := r.sim.Stats().Total.Calls; n != 2 {
+		t.Errorf("%d calls reached the provider, want 2", n)
+	}
+}

@@ -170,6 +170,7 @@ func (c *call) run() *Error {
 	e.request = c.outbound()
 	e.budget = c.wf.Timeouts.Total
 	if c.deadline > 0 {
+		e.impatient = c.deadline < e.budget
 		e.budget = min(e.budget, c.deadline)
 	}
 	if e.key == "" {

@@ -50,13 +50,14 @@ type execution struct {
 	cancel  context.CancelCauseFunc
 	watch   *watch
 
-	op       *intent.Op
-	rec      *recording
-	tries    int
-	sent     time.Time // when the upstream call began
-	began    time.Time // ledger time of the first sighting
-	budget   time.Duration
-	finished chan struct{}
+	op        *intent.Op
+	rec       *recording
+	tries     int
+	sent      time.Time // when the upstream call began
+	began     time.Time // ledger time of the first sighting
+	budget    time.Duration
+	impatient bool // the budget is the caller's own, shorter than the policy's
+	finished  chan struct{}
 
 	followers atomic.Int64 // requests that repeated it while it ran
 	draining  atomic.Bool  // finished for a client that left
@@ -211,7 +212,7 @@ func (e *execution) panicked() {
 	}
 	e.g.logger.Error("panic in an execution", "intent", e.op.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 	e.conclude(verdict{end: ledger.AttemptUnknown, kind: "internal_error", reason: "the gateway failed while the call was on its way"},
-		ending{fail: &Error{Code: CodeAllTiersFailed, Message: "the gateway failed while the call was on its way"}}, nil)
+		ending{fail: &Error{Code: CodeAllTiersFailed, Message: "the gateway failed while the call was on its way"}, abort: e.rec.shown()}, nil)
 }
 
 // watch bounds an execution in time: to the boundary by first_token, attempt and total; behind it by idle and

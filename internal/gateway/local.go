@@ -11,7 +11,13 @@ import (
 
 // local says that a path is the gateway's own.
 func local(path string) bool {
-	return path == "/healthz" || path == "/readyz" || strings.HasPrefix(path, "/holdfast/")
+	return path == "/healthz" || path == "/readyz" || strings.HasPrefix(path, "/holdfast/") || reserved(path)
+}
+
+// reserved paths belong to write tools and MCP servers (interface.md §2, 3). Until those are served they lead
+// nowhere: never to an LLM provider, with a tool's arguments.
+func reserved(path string) bool {
+	return strings.HasPrefix(path, "/tools/") || strings.HasPrefix(path, "/mcp/")
 }
 
 type tenantKey struct{}
@@ -53,7 +59,7 @@ func WriteReady(w http.ResponseWriter, err error) {
 
 func (g *Gateway) serveAPI(w http.ResponseWriter, r *http.Request) {
 	c := &call{g: g, w: w, r: r, target: &target{wire: provider.OpenAI}}
-	if g.api == nil {
+	if g.api == nil || reserved(r.URL.Path) {
 		c.refuse(errorf(CodeNotFound, "no such path"))
 		return
 	}

@@ -31,6 +31,10 @@ func resolved(path string) string {
 }
 
 func lockEngine(path string) (*engineLock, error) {
+	if n := links(resolved(path)); n > 1 {
+		return nil, fmt.Errorf("%w: %s has %d names (hard links), and each would have a log and a lock of its own; remove all names but one",
+			ledger.ErrLocked, path, n)
+	}
 	f, err := os.OpenFile(LockPath(path), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: cannot open the engine's lock: %w; make the folder of %s exist and writable",

@@ -33,3 +33,27 @@ func TestLinksAreOneStore(t *testing.T) {
 		}
 	}
 }
+
+// A second name of the file itself would have a log and a lock of its own: two engines on one store.
+func TestHardLinkedStoreIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(filepath.Dir(path), "b.db")
+	if err := os.Link(path, other); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{path, other} {
+		if l, err := sqlite.Open(t.Context(), sqlite.Config{Path: name}); !errors.Is(err, ledger.ErrLocked) {
+			t.Errorf("%s: %v", name, err)
+			if err == nil {
+				l.Close()
+			}
+		}
+	}
+}

@@ -17,3 +17,12 @@ func tryLock(f *os.File) (ok bool, err error) {
 	}
 	return err == nil, err
 }
+
+// links is how many names the file at path has; 0 when there is none.
+func links(path string) uint64 {
+	var st unix.Stat_t
+	if unix.Stat(path, &st) != nil {
+		return 0
+	}
+	return uint64(st.Nlink)
+}
