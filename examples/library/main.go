@@ -60,7 +60,7 @@ func run(ctx context.Context) (err error) {
 func thank(ctx context.Context, engine *holdfast.Engine) error {
 	client := openai.NewClient(option.WithHTTPClient(&http.Client{Transport: engine.Transport(nil)}))
 	stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{
-		Model:    openai.ChatModelGPT5,
+		Model:    "gpt-5",
 		Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Thank the customer for order 17.")},
 	}, option.WithHeader("Idempotency-Key", "thanks:17"))
 	defer stream.Close()

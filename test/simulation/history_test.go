@@ -113,7 +113,8 @@ type process struct {
 	calls  upstream.Client
 	stop   func()
 	dead   atomic.Bool
-	over   sync.Once
+	ending atomic.Bool
+	over   chan struct{}         // closed when it has ended; a channel, because fake time stands still for a mutex
 	armed  atomic.Pointer[event] // dies at a point of its next commit
 	mu     sync.Mutex
 	links  []*link // to the provider
@@ -122,7 +123,7 @@ type process struct {
 // start brings the gateway up on the disk, as serve does.
 func (h *history) start() (*process, error) {
 	ctx := context.Background()
-	p := &process{h: h, net: newListener()}
+	p := &process{over: make(chan struct{}), h: h, net: newListener()}
 	logger := slog.New(slog.DiscardHandler)
 	if h.world.verbose {
 		logger = slog.New(slog.NewTextHandler(logWriter{h}, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -245,7 +246,14 @@ func (h *history) revive() {
 }
 
 // shut ends a process in order, or lets go of what is left of it.
-func (p *process) shut(patience time.Duration) { p.over.Do(func() { p.unwind(patience) }) }
+func (p *process) shut(patience time.Duration) {
+	if !p.ending.CompareAndSwap(false, true) {
+		<-p.over
+		return
+	}
+	defer close(p.over)
+	p.unwind(patience)
+}
 
 func (p *process) unwind(patience time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
