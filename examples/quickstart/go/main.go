@@ -17,7 +17,7 @@ func main() {
 	for range 2 {
 		var raw *http.Response
 		answer, err := client.Chat.Completions.New(context.Background(), openai.ChatCompletionNewParams{
-			Model:    openai.ChatModelGPT5,
+			Model:    "gpt-5",
 			Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("Thank the customer for order 4712.")},
 		}, option.WithHeader("Idempotency-Key", "order-4712"), option.WithResponseInto(&raw))
 		if err != nil {
