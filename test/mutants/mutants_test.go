@@ -53,11 +53,6 @@ var mutants = []struct {
 	{"drain-without-quota", "test/simulation", "TestMutantShows", "semantics 25, in any history"},
 	{"boundary-at-first-event", "test/simulation", "TestMutantShows", "semantics 22, 23, in any history"},
 	{"resume-other-execution", "test/simulation", "TestMutantShows", "semantics 26, in any history"},
-	{"no-dispatched-record", "test/simulation", "TestMutantShows", "design §1.1, in any history"},
-	{"release-on-settle", "test/simulation", "TestMutantShows", "design §1.2, in any history"},
-	{"unknown-is-failed", "test/simulation", "TestMutantShows", "design §1.3, in any history"},
-	{"stored-transient-failure", "test/simulation", "TestMutantShows", "semantics 14, in any history"},
-	{"cut-is-complete", "test/simulation", "TestMutantShows", "semantics 27, in any history"},
 	{"fingerprint-without-path", "idempotency", "TestPathCounts", "semantics 15, 16"},
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
 }
