@@ -48,6 +48,10 @@ func (c *call) answerFrom(cur *cursor) *Error {
 		c.lateAnswer(cur, h)
 		return nil
 	}
+	if c.resume && !c.bridging && !c.reaches(cur.rec, h) {
+		c.done = false
+		return errStreamLost
+	}
 	c.headers(h)
 	c.whole = c.pump(cur, h)
 	c.delivered()
@@ -169,6 +173,9 @@ func (c *call) pump(cur *cursor, h *head) bool {
 			return false
 		}
 		if end != nil {
+			if cutter != nil && cutter.n < cutter.after {
+				panic(http.ErrAbortHandler) // it ended before the event to resume behind: not the recording that was meant
+			}
 			if cutter != nil && cutter.rest(write) != nil {
 				return false
 			}

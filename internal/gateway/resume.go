@@ -113,6 +113,19 @@ func (c *call) newCutter(contentType string) *cutter {
 	return &cutter{format: format, after: c.after, ids: ids}
 }
 
+// reaches says whether a recording that has ended has the event to resume behind; of a running one nobody knows.
+func (c *call) reaches(r *recording, h *head) bool {
+	if !c.exec.over() {
+		return true
+	}
+	k := c.newCutter(h.contentType())
+	if k == nil {
+		return true
+	}
+	_, ok := k.cut(r.bytes(r.visibleTo()))
+	return ok
+}
+
 // feed takes the next recorded bytes and passes on what this client is to get of them.
 func (k *cutter) feed(p []byte, out func([]byte) error) error {
 	k.buf = append(k.buf, p...)
