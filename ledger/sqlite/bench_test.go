@@ -218,7 +218,7 @@ func BenchmarkListing(b *testing.B) {
 	for range 200 {
 		for _, s := range []ledger.State{ledger.Unknown, ledger.Dispatched} {
 			w := benchClaim(l)
-			w.Status.State, w.Status.ExpiresAt = s, l.Now().Add(-time.Second)
+			w.Status.State, w.Status.ExpiresAt, w.Status.LeaseOwner = s, l.Now().Add(-time.Second), ""
 			if <-l.Enqueue(w); w.Err != nil {
 				b.Fatal(w.Err)
 			}

@@ -99,7 +99,7 @@ func (l *Ledger) Open(ctx context.Context, after string, limit int) ([]*ledger.R
 }
 
 var dueQuery = selectRecord + fromOpen + `WHERE o.expires_at IS NOT NULL AND o.expires_at <= ?
-	ORDER BY o.expires_at LIMIT ?`
+	AND o.lease_owner IS NULL AND o.state < 3 ORDER BY o.expires_at LIMIT ?`
 
 // Due implements ledger.Ledger.
 func (l *Ledger) Due(ctx context.Context, now time.Time, limit int) ([]*ledger.Record, error) {
