@@ -29,7 +29,7 @@ type Op struct {
 func (g *Log) Load(r *ledger.Record) *Op {
 	// Acting on a claim that an unclaimed intent never had touches no row, so the key alone is enough. An intent
 	// that stays dispatched between two attempts has a time for the next (semantics 36), or no owner.
-	running := r.State == ledger.Dispatched && r.LeaseOwner != "" && r.ReadyAt.IsZero()
+	running := r.State == ledger.Dispatched && r.LeaseOwner != "" && (r.ReadyAt.IsZero() || mutant.On("waiting-runs"))
 	return &Op{log: g, head: r.Intent, st: r.Status, claim: r.Key, running: running}
 }
 
@@ -126,7 +126,9 @@ func (o *Op) EndAttempt(e Ending) error {
 	if err := c.endAttempt(e); err != nil {
 		return err
 	}
-	c.st.ReadyAt = e.ReadyAt
+	if c.st.ReadyAt = e.ReadyAt; e.ReadyAt.IsZero() && c.st.State == ledger.Dispatched {
+		c.st.ReadyAt = c.now // or a crash would take the attempt for one that is still on its way
+	}
 	return o.commit(c, c.write(), nil)
 }
 

@@ -40,6 +40,7 @@ var mutants = []struct {
 	{"unknown-is-failed", "internal/gateway", "TestExternalUnknownIsHeld", "semantics 2: an unknown effect is held"},
 	{"stored-transient-failure", "internal/gateway", "TestBR014TransientFailureReleases", "semantics 14: no canned answer is kept"},
 	{"dispatch-for-nobody", "internal/gateway", "TestClientThatLeavesBeforeDispatch", "semantics 25"},
+	{"waiting-runs", "intent", "TestRecoveryBetweenAttempts", "semantics 36: between two attempts nothing is on its way"},
 	{"dispatch-without-claim", "internal/gateway", "TestReplaySurvivesRestart", "semantics 12: the claim is in the intent's own write"},
 	{"adopt-without-cas", "internal/gateway", "TestAdoptionIsExclusive", "semantics 20: exactly one predecessor, by one request"},
 	{"delivery-from-write", "internal/gateway", "TestLostAnswerIsAdopted", "semantics 19: a write that succeeded is no delivery"},
