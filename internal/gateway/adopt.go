@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -21,9 +20,7 @@ func (c *call) retries() bool {
 }
 
 // isRetry says that the request itself says so.
-func (c *call) isRetry() bool {
-	return strings.HasPrefix(c.trigger, "retry:") || c.r.Header.Get("Last-Event-Id") != ""
-}
+func (c *call) isRetry() bool { return c.count > 0 || c.resume }
 
 // adopt looks for the one operation that this request repeats because its answer never arrived. Without such
 // evidence it is a new operation, however equal.
@@ -44,12 +41,8 @@ func (c *call) adopt() *Error {
 	if c.resume && (resumable(list, who) > 1 || c.cutBefore()) {
 		return errStreamLost
 	}
-	for _, want := range []ledger.Delivery{ledger.DeliveryLost, ledger.DeliverySent, ledger.DeliveryOpen} {
-		for _, s := range list {
-			if c.take(s, who, want) {
-				return c.adopted(s)
-			}
-		}
+	if s := c.predecessor(list, who); s != nil {
+		return c.adopted(s)
 	}
 	if c.resume {
 		return errStreamLost
@@ -86,28 +79,35 @@ func (c *call) firstSight() *Error {
 func (c *call) enter() {
 	e := c.exec
 	s := &sighting{book: &c.g.sightings, key: c.key, id: e.opID(), who: c.who(), born: e.began, ends: e.began.Add(c.wf.Idempotency.Window),
-		grace: c.wf.DeliveryGrace, e: e, clients: 1, gone: make(chan struct{})}
-	c.seen, e.seen = s, s
-	c.g.sightings.add(s)
+		grace: c.wf.DeliveryGrace, e: e, clients: 1, count: c.count, gone: make(chan struct{})}
+	c.seen, c.turn, e.seen = s, s.turn, s
+	c.g.sightings.add(s, c.recalled)
 }
 
-// take adopts s if the evidence allows it. Under s's lock only one request can.
-func (c *call) take(s *sighting, who [32]byte, want ledger.Delivery) bool {
+// predecessor adopts the one operation that the evidence names: one that is known to be lost, else one whose loss is
+// not known here yet, the try right before this one first.
+func (c *call) predecessor(list []*sighting, who [32]byte) *sighting {
+	for _, want := range [...]ledger.Delivery{ledger.DeliveryLost, ledger.DeliverySent, ledger.DeliveryOpen} {
+		for _, before := range [...]bool{true, false} {
+			for _, s := range list {
+				if c.take(s, who, want, before) {
+					return s
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// take adopts s if the evidence allows it. Under s's lock only one request can; before asks that s's client counted
+// one try less.
+func (c *call) take(s *sighting, who [32]byte, want ledger.Delivery, before bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.delivery != want || s.who != who || c.g.ledger.Now().After(s.ends) {
+	if s.delivery != want || s.who != who || before && s.count != c.count-1 || c.g.ledger.Now().After(s.ends) {
 		return false
 	}
-	retry := c.isRetry()
-	switch {
-	case s.delivery == ledger.DeliveryLost:
-		if s.failed && !s.unknown && s.record == nil && !retry {
-			return false // a definite failure was lost: the request simply runs again
-		}
-	case retry && (s.delivery == ledger.DeliveryOpen || s.delivery == ledger.DeliverySent):
-		// The request says that it is a retry: its connection's end is only not known here yet.
-	case s.failed && s.unknown && s.clients == 0:
-	default:
+	if !c.repeats(s) {
 		return false
 	}
 	if mutant.On("adopt-without-cas") {
@@ -116,7 +116,25 @@ func (c *call) take(s *sighting, who [32]byte, want ledger.Delivery) bool {
 	s.delivery = ledger.DeliveryOpen
 	s.gone = make(chan struct{})
 	s.clients++
+	s.turn++
+	s.count, c.turn = c.count, s.turn
 	return true
+}
+
+// repeats weighs the evidence that c is s again; s.mu is held.
+func (c *call) repeats(s *sighting) bool {
+	switch {
+	case s.delivery == ledger.DeliveryLost:
+		// After a definite failure that was lost the request simply runs again.
+		return !s.failed || s.unknown || s.record != nil || c.isRetry()
+	case s.delivery != ledger.DeliveryOpen && s.delivery != ledger.DeliverySent:
+		return false
+	case c.count > s.count || c.resume:
+		// The request says that an earlier try failed: the end of that one's connection is only not known here yet. A
+		// try is one that counted less: beside one that counted as much this is a twin, and has a predecessor of its own.
+		return true
+	}
+	return s.failed && s.unknown && s.clients == 0
 }
 
 // watchOpen holds a newcomer for adopt_grace beside the oldest predecessor that is still open: if that one's
@@ -134,7 +152,7 @@ func (c *call) watchOpen(list []*sighting, who [32]byte) *sighting {
 		defer timer.Stop()
 		select {
 		case <-gone:
-			if c.take(s, who, ledger.DeliveryLost) {
+			if c.take(s, who, ledger.DeliveryLost, false) {
 				return s
 			}
 			return nil
@@ -170,7 +188,6 @@ func (c *call) adopted(s *sighting) *Error {
 		return c.adoptRecord(s, record)
 	}
 	if c.resume && !mutant.On("resume-other-execution") {
-		c.seen = nil
 		return errStreamLost
 	}
 	c.parent, c.seen = s.id, nil
@@ -199,11 +216,7 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 			return c.storeAway(err)
 		}
 		if answer.reason == "" {
-			if len(answer.body) <= spillOver {
-				s.mu.Lock()
-				s.answer = answer
-				s.mu.Unlock()
-			}
+			s.recalled(answer)
 			c.noteAdoption(s)
 			return c.replayStored(answer)
 		}
@@ -243,55 +256,6 @@ func adoption(c *call) ledger.Event {
 		reason = c.trigger
 	}
 	return ledger.Event{Kind: "duplicate", Reason: "adopted: " + reason, Rule: "semantics 20"}
-}
-
-// recall looks up, once per key, what an earlier process left under it: its deliveries are unknown and read as
-// lost (semantics 19).
-func (c *call) recall() {
-	g := c.g
-	if g.ledger.Now().Sub(g.started) > c.wf.Idempotency.Window {
-		return
-	}
-	sh := g.sightings.shard(c.key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.m == nil {
-		sh.m = map[string]*sightingList{}
-	}
-	l := sh.m[c.key]
-	if l == nil {
-		l = &sightingList{}
-	}
-	if l.recalled {
-		return
-	}
-	ctx, stop := context.WithTimeout(context.Background(), g.policy.Limits.CommitWait)
-	defer stop()
-	records, err := g.ledger.Derived(ctx, c.key, 16)
-	if err != nil {
-		return // the claim will say that the store is away
-	}
-	l.recalled = true
-	for i := len(records) - 1; i >= 0; i-- {
-		if r := records[i]; r.CreatedAt.Before(g.started) && adoptable(r) {
-			l.all = append(l.all, g.remembered(c, r))
-		}
-	}
-	if len(l.all) > 0 {
-		sh.m[c.key] = l
-	}
-}
-
-func adoptable(r *ledger.Record) bool {
-	return r.LeaseOwner == "" || r.State == ledger.Unknown || r.State == ledger.Settled && (r.Answer != nil || r.BilledMaybe > 0)
-}
-
-func (g *Gateway) remembered(c *call, r *ledger.Record) *sighting {
-	gone := make(chan struct{})
-	close(gone)
-	return &sighting{book: &g.sightings, key: r.Key, id: r.ID, who: c.who(), born: r.CreatedAt,
-		ends: r.CreatedAt.Add(c.wf.Idempotency.Window), grace: c.wf.DeliveryGrace, record: r, delivery: ledger.DeliveryLost, gone: gone,
-		failed: r.Answer == nil, unknown: r.BilledMaybe > 0}
 }
 
 // heldFor is the error that the derived key answers for a time, if there is one.

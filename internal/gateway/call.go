@@ -36,6 +36,7 @@ type call struct {
 	wanted    string // Holdfast-Workflow
 	priority  string
 	trigger   string
+	count     int           // of retries, as the SDK says; 0: it says nothing
 	deadline  time.Duration // of the caller; 0: none
 	fresh     bool
 
@@ -67,6 +68,8 @@ type call struct {
 	ids      bool           // number the events
 	bridging bool           // the head went out before the answer's
 	seen     *sighting      // the operation under its derived key (derive: retries)
+	turn     int            // … and which of its clients, one after the other, this one is
+	recalled bool           // what earlier processes left under the key was looked up
 	parent   string         // the operation that this one takes the place of
 	waiting  *ledger.Record // an operation of an earlier process that this request goes on with
 	whole    bool           // the client was given all of its answer
@@ -113,7 +116,7 @@ func (c *call) depart(whole bool) {
 		return
 	}
 	if c.seen != nil {
-		c.seen.left(whole, c.connection())
+		c.seen.left(c.turn, whole, c.connection())
 	}
 	if c.exec != nil {
 		c.exec.leave()

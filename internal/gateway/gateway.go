@@ -78,6 +78,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
 	g.mem.max = c.Policy.Limits.BodyMemory
+	g.sightings.memory.max = min(spillBeyond, c.Policy.Limits.BodyMemory/4)
 	var err error
 	if g.salt, err = c.Ledger.Secret(ctx, "salt"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's salt: %w", err)
