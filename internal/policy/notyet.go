@@ -3,7 +3,9 @@ package policy
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -48,14 +50,15 @@ func NotYet() map[string]string {
 	}
 }
 
-// notYet reports each written block of NotYet once, at its outermost place.
+// notYet reports each written block of NotYet once, at its outermost place. What is written as it is by default asks
+// for nothing: check --print writes all of it.
 func (c *Config) notYet() []Fault {
 	table := NotYet()
 	found := map[string]string{}
 	for path := range c.source.pos {
 		segs := segments(path)
 		for pattern, sentence := range table {
-			if fits(segments(pattern), segs) {
+			if fits(segments(pattern), segs) && !c.isDefault(segs) {
 				found[path] = sentence
 			}
 		}
@@ -69,6 +72,55 @@ func (c *Config) notYet() []Fault {
 		out = append(out, Fault{Pos: pos, Path: path, Severity: Warning, What: "accepted, not yet acted on by this version: " + found[path]})
 	}
 	return out
+}
+
+// isDefault says that the value at a path is the one that it has when nothing is written there.
+func (c *Config) isDefault(path []string) bool {
+	at := reflect.ValueOf(c)
+	for i, name := range path {
+		if at.Kind() == reflect.Pointer {
+			at = at.Elem()
+		}
+		next, ok := member(at, name)
+		if !ok {
+			return false
+		}
+		if i < len(path)-1 || at.Kind() != reflect.Struct {
+			at = next
+			continue
+		}
+		fresh := reflect.New(at.Type()).Elem()
+		setDefaults(fresh)
+		if w, ok := fresh.Addr().Interface().(*Workflow); ok {
+			w.Lanes.resolve(at.FieldByName("Retry").Interface().(Retry))
+		}
+		usual, _ := member(fresh, name)
+		return reflect.DeepEqual(next.Interface(), usual.Interface())
+	}
+	return false // an element of a list, which is nothing by default
+}
+
+// member is the field of a struct, or the element of a list or of named blocks, that a path's segment names.
+func member(v reflect.Value, name string) (reflect.Value, bool) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, f := range fieldsOf(v.Type()) {
+			if f.name == name && !f.alias {
+				return v.FieldByIndex(f.index), true
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			e, at := v.Index(i), strconv.Itoa(i)
+			if e.Kind() == reflect.Struct && e.Type().Field(0).Tag.Get("yaml") == "-" {
+				at = e.Field(0).String()
+			}
+			if at == name {
+				return e, true
+			}
+		}
+	}
+	return reflect.Value{}, false
 }
 
 func fits(pattern, path []string) bool {
