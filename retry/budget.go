@@ -1,6 +1,9 @@
 package retry
 
-import "sync/atomic"
+import (
+	"math"
+	"sync/atomic"
+)
 
 const (
 	// capacity is how many tokens a bucket holds and begins with (semantics 35).
@@ -59,4 +62,12 @@ func (b *Budget) add(n int64) {
 			return
 		}
 	}
+}
+
+// units is a share of a token in units of the bucket; a share that is no number, or below zero, is none.
+func units(share float64) int64 {
+	if !(share > 0) {
+		return 0
+	}
+	return int64(math.Round(min(share, capacity) * unit))
 }

@@ -2,7 +2,6 @@
 package retry
 
 import (
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -72,7 +71,7 @@ func (p Policy) Delay(failed int, floor time.Duration, random func(n int64) int6
 
 // window is the longest wait after so many failures.
 func (p Policy) window(failed int) time.Duration {
-	doublings := max(0, failed-1)
+	doublings := max(1, failed) - 1
 	if doublings >= 63 || p.Base > p.Max>>doublings {
 		return p.Max
 	}
@@ -82,12 +81,4 @@ func (p Policy) window(failed int) time.Duration {
 // draw takes a duration from [0, most], both ends included; most is at most Longest.
 func draw(most time.Duration, random func(int64) int64) time.Duration {
 	return time.Duration(random(int64(most) + 1))
-}
-
-// share as a part of a token, in units of the bucket; a share that is no number, or below zero, is none.
-func units(share float64) int64 {
-	if !(share > 0) {
-		return 0
-	}
-	return int64(math.Round(min(share, capacity) * unit))
 }
