@@ -25,6 +25,8 @@ var bans = []struct {
 		"keys are a pure function of the request"},
 	{"signal", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a signal is a pure function of the answer"},
 	{"internal/provider", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "wire formats decide nothing"},
+	{"breaker", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
+		"a mechanism knows no database, wire or page, and not what a result means"},
 	{"internal/sse", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"internal/canon", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"internal/policy", []string{"ledger", "intent", "internal/gateway", "internal/telemetry"}, "a policy is data"},
@@ -39,7 +41,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker"}
 
 type pkg struct {
 	ImportPath string

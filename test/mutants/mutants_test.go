@@ -56,6 +56,8 @@ var mutants = []struct {
 	{"resume-other-execution", "test/simulation", "TestMutantShows", "semantics 26, in any history"},
 	{"fingerprint-without-path", "idempotency", "TestPathCounts", "semantics 15, 16"},
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
+	{"probe-slot-lost", "breaker", "TestSlotReturns", "semantics 34: a probe without a verdict gives its slot back"},
+	{"late-result-closes", "breaker", "TestLateResultsChangeNothing", "a call from before the trip says nothing of the provider now"},
 }
 
 // TestMutants runs each named test twice: it passes in the program as it is, and fails in the broken one.
