@@ -63,11 +63,12 @@ type Config struct {
 type Semaphore struct {
 	// state holds the counts and the limit in one word, so that each step is one compare-and-swap: see word.
 	state atomic.Uint64
-	// reserve is Config.Reserve in millionths, most Config.Waiting.
-	reserve, most atomic.Int64
+	// reserve is Config.Reserve in millionths.
+	reserve atomic.Int64
 
 	mu    sync.Mutex // guards what follows, and every change of state while somebody waits
 	queue queue
+	most  int // Config.Waiting
 
 	// pin is the group's bookkeeping, under the group's lock.
 	pin pin
@@ -162,7 +163,7 @@ func (s *Semaphore) Configure(cfg Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reserve.Store(millionths(cfg.Reserve))
-	s.most.Store(int64(waiting(cfg.Waiting)))
+	s.most = waiting(cfg.Waiting)
 	s.settle(func(w word) word { return w.limit(slots(cfg.Max)) })
 }
 

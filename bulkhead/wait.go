@@ -11,10 +11,10 @@ func (s *Semaphore) join(c Class, p Priority) (*waiter, error) {
 			if s.swap(w, w.take(c)) {
 				return nil, nil
 			}
-		case int64(s.queue.len) >= s.most.Load() && !s.queue.outranks(c, p):
+		case s.queue.len >= s.most && !s.queue.outranks(c, p):
 			return nil, ErrCrowded
 		case s.swap(w, w.wait(true)): // from here on every Release comes by the lock
-			if int64(s.queue.len) >= s.most.Load() {
+			if s.queue.len >= s.most {
 				s.queue.shed()
 			}
 			return s.queue.push(c, p), nil
