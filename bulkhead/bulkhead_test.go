@@ -205,6 +205,7 @@ func TestOrder(t *testing.T) {
 		}
 		s.Release(interactive)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		want := "[high high too beyond high normal normal too low batch high beyond batch batch normal batch low]"
 		if got := fmt.Sprint(order); got != want {
 			t.Errorf("served %s, want %s", got, want)
