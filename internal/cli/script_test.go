@@ -45,6 +45,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "stop": stop, "crash": crash, "lose": lose, "await": await, "ports": ports, "post": post, "put": put, "mask": mask, "exits": exits,
+			"short": short,
 		},
 	})
 }
@@ -217,6 +218,17 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// short NAME TO [N] keeps in $TO what of the id in $NAME no id made at another time has, or its first N characters.
+func short(ts *testscript.TestScript, _ bool, args []string) {
+	id, n := ts.Getenv(args[0]), 32
+	if len(args) > 2 {
+		var err error
+		n, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	ts.Setenv(args[1], id[:n])
 }
 
 // inPath finds a command as the script's own exec does.
