@@ -29,6 +29,9 @@ var bans = []struct {
 		"a mechanism knows no database, wire or page, and not what a result means"},
 	{"internal/sse", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"internal/canon", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
+	{"bulkhead", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a semaphore counts calls of any kind"},
+	{"retry", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a delay is a pure function of the failures"},
+	{"deadline", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a budget is a value"},
 	{"internal/policy", []string{"ledger", "intent", "internal/gateway", "internal/telemetry"}, "a policy is data"},
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
 	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
@@ -41,7 +44,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "bulkhead", "retry", "deadline"}
 
 type pkg struct {
 	ImportPath string

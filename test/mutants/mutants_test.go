@@ -56,6 +56,11 @@ var mutants = []struct {
 	{"resume-other-execution", "test/simulation", "TestMutantShows", "semantics 26, in any history"},
 	{"fingerprint-without-path", "idempotency", "TestPathCounts", "semantics 15, 16"},
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
+	{"jitter-without-floor", "retry", "TestFloorHolds", "design §3: Retry-After is a floor"},
+	{"retry-beyond-share", "retry", "TestRetriesAreAShare", "semantics 35: retries are a share of the traffic"},
+	{"budget-for-each-attempt", "deadline", "TestRemaining", "design §1: all attempts and waits spend one budget"},
+	{"reserve-ignored", "bulkhead", "TestReserve", "semantics 33: Batch never takes reserved interactive capacity"},
+	{"slot-lost-on-cancel", "bulkhead", "TestSlotAtTheInstantOfCancel", "semantics 33: every slot comes back"},
 	{"probe-slot-lost", "breaker", "TestSlotReturns", "semantics 34: a probe without a verdict gives its slot back"},
 	{"late-result-closes", "breaker", "TestLateResultsChangeNothing", "a call from before the trip says nothing of the provider now"},
 }
