@@ -136,6 +136,39 @@ func TestGroupIsBounded(t *testing.T) {
 	}
 }
 
+// Semaphores that are still in use are kept, however many nobody holds any more; and one that is idle is found behind
+// them.
+func TestGroupKeepsWhatIsInUse(t *testing.T) {
+	const most = 40
+	g := bulkhead.NewGroup(most)
+	cfg := bulkhead.Config{Max: 1}
+	var all []*bulkhead.Semaphore
+	for i := range most {
+		s := g.Get(strconv.Itoa(i), cfg)
+		s.Try(interactive)
+		g.Put(s)
+		all = append(all, s)
+	}
+	if s := g.Get("further", cfg); s.Try(interactive) {
+		t.Error("a further key was admitted")
+	}
+	all[most-1].Release(interactive)
+	found := false
+	for range most { // a look is bounded: it goes on where the one before has ended
+		s := g.Get("further", cfg)
+		found = found || s.Try(interactive)
+		g.Put(s)
+	}
+	if !found {
+		t.Error("the idle one was never found")
+	}
+	for i, s := range all[:most-1] {
+		if g.Get(strconv.Itoa(i), cfg) != s {
+			t.Errorf("%d was forgotten in use", i)
+		}
+	}
+}
+
 func TestPutTooMany(t *testing.T) {
 	g := bulkhead.NewGroup(0)
 	s := g.Get("a", bulkhead.Config{})

@@ -1,5 +1,7 @@
 package bulkhead
 
+import "github.com/holdfast-ai/holdfast/internal/mutant"
+
 // join takes a slot after all (nil, nil), or stands in line (the waiter), or refuses.
 func (s *Semaphore) join(c Class, p Priority) (*waiter, error) {
 	s.mu.Lock()
@@ -76,6 +78,9 @@ type queue struct {
 
 // place is where a class and a priority stand; values that are none of the named ones count as the nearest.
 func place(c Class, p Priority) (class, rank int) {
+	if mutant.On("waits-without-order") {
+		return int(min(c, Batch)), 0
+	}
 	return int(min(c, Batch)), int(High - min(p, High))
 }
 

@@ -60,6 +60,7 @@ var mutants = []struct {
 	{"retry-beyond-share", "retry", "TestRetriesAreAShare", "semantics 35: retries are a share of the traffic"},
 	{"budget-for-each-attempt", "deadline", "TestRemaining", "design §1: all attempts and waits spend one budget"},
 	{"reserve-ignored", "bulkhead", "TestReserve", "semantics 33: Batch never takes reserved interactive capacity"},
+	{"waits-without-order", "bulkhead", "TestOrder", "interface §2: Holdfast-Priority decides who goes first"},
 	{"slot-lost-on-cancel", "bulkhead", "TestSlotAtTheInstantOfCancel", "semantics 33: every slot comes back"},
 	{"probe-slot-lost", "breaker", "TestSlotReturns", "semantics 34: a probe without a verdict gives its slot back"},
 	{"late-result-closes", "breaker", "TestLateResultsChangeNothing", "a call from before the trip says nothing of the provider now"},
