@@ -13,11 +13,11 @@ import (
 )
 
 // check holds the history against the invariants of design.md §1, once everything is over.
-func (h *history) check(records []*ledger.Record) {
+func (h *history) check(records []*ledger.Record, ends map[string][]ledger.AttemptEnd) {
 	calls := h.far.calls()
 	for i := range h.plan.Ops {
 		o := &h.plan.Ops[i]
-		c := &checked{history: h, op: o}
+		c := &checked{history: h, op: o, ends: ends}
 		for _, k := range calls {
 			if k.op == o.ID {
 				c.calls = append(c.calls, k)
@@ -78,6 +78,7 @@ type checked struct {
 	calls    []*call
 	records  []*ledger.Record
 	requests []*request
+	ends     map[string][]ledger.AttemptEnd // by intent
 }
 
 func (c *checked) bad(format string, a ...any) {
@@ -86,6 +87,7 @@ func (c *checked) bad(format string, a ...any) {
 
 func (c *checked) all() {
 	c.logged()
+	c.definite()
 	c.wanted()
 	c.once()
 	for _, r := range c.requests {
@@ -141,9 +143,32 @@ func (c *checked) logged() {
 		if r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess && complete == 0 {
 			c.bad("semantics 27: %s is a success, no answer was whole", r.ID)
 		}
+		if r.State == ledger.Created && r.LeaseOwner != "" && !c.plan.sickDisk() {
+			c.bad("semantics 6: %s waits in the hands of an owner who does nothing with it", r.ID)
+		}
 		if r.State == ledger.Dispatched && (r.LeaseOwner != "" || r.Hold) && !c.plan.sickDisk() {
 			c.bad("semantics 6: %s is dispatched for ever", r.ID)
 		}
+	}
+}
+
+// definite: what the log calls a definite failure of an effect was one: nothing happened (semantics 3).
+func (c *checked) definite() {
+	failed, without := 0, 0
+	for _, r := range c.records {
+		for _, end := range c.ends[r.ID] {
+			if end == ledger.AttemptFailed {
+				failed++
+			}
+		}
+	}
+	for _, k := range c.calls {
+		if !k.effect {
+			without++
+		}
+	}
+	if c.op.Workflow == "external" && failed > without {
+		c.bad("semantics 3: %d attempts failed for certain, %d calls were without effect", failed, without)
 	}
 }
 
@@ -315,23 +340,39 @@ func (c *checked) adopted() {
 		}
 	}
 	for id, list := range byIntent {
-		whole, excused := 0, 0
-		for _, r := range list {
-			if !r.left {
-				whole++
-			}
-			if r.counted {
-				excused++
-			}
-		}
-		if whole > 1+excused && len(c.downs) == 0 {
-			c.bad("semantics 20: %d clients have the answer of %s", whole, id)
-		}
+		c.exclusive(id, list)
 		for _, first := range list {
 			for _, r := range list {
 				if !first.left && r.began.After(first.ended.Add(grace)) && !c.suffered(first.began, r.began) && !c.disturbed(first, r) {
 					c.bad("semantics 19: an answer that had arrived was given again:\n%v\n%v", first, r)
 				}
+			}
+		}
+	}
+}
+
+// exclusive: an answer goes from one client to the next when the one's connection broke, or to one that counted more
+// tries; so that of those who counted the same each got it behind another break.
+func (c *checked) exclusive(id string, list []*request) {
+	limit, led := 1, false
+	for _, r := range c.requests {
+		if r.left || !r.whole {
+			limit++
+		}
+		led = led || r.success() && !r.left && r.intent() == id && r.header.Get("Holdfast-Source") != "replay"
+	}
+	if !led && limit > 1 {
+		limit-- // the first client's own break began nothing: behind it the second client's turn begins
+	}
+	got := map[int]int{}
+	for _, r := range list {
+		if n := 0; !r.left {
+			if r.counted {
+				n = r.number
+			}
+			got[n]++
+			if got[n] > limit && len(c.downs) == 0 {
+				c.bad("semantics 20: %d clients have the answer of %s as try %d", got[n], id, n)
 			}
 		}
 	}
