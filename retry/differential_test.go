@@ -75,13 +75,13 @@ type rule struct {
 // The rules by which our waits differ from failsafe-go's. Each says whether it explains one wait, and is seen at
 // work by the test: a rule that no schedule needs is struck.
 var rules = []rule{
-	{"Retry-After is a floor: where our own backoff is longer, it stands (design §3); theirs is replaced by it",
+	{"Retry-After is a floor: where our own backoff ends later, it stands (interface §5); theirs is replaced by it",
 		func(p retry.Policy, at int, s []outcome, theirs, ours time.Duration) bool {
-			return s[at].after > 0 && theirs == s[at].after && ours >= theirs && ours <= p.Max
+			return s[at].after > 0 && theirs == s[at].after && ours > theirs+min(p.Base, p.Max) && ours <= p.Max
 		}},
 	{"a herd told the same second is spread: at most base beyond Retry-After; they add no jitter unless asked",
 		func(p retry.Policy, at int, s []outcome, theirs, ours time.Duration) bool {
-			return s[at].after > 0 && theirs == s[at].after && ours > theirs && ours <= theirs+min(p.Base, p.Max)
+			return s[at].after > 0 && theirs == s[at].after && ours == theirs+min(p.Base, p.Max)
 		}},
 	{"base above max is max; their first wait is base all the same",
 		func(p retry.Policy, at int, s []outcome, theirs, ours time.Duration) bool {

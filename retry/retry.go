@@ -50,23 +50,24 @@ func (p Policy) More(made int) bool { return made < p.filled().MaxAttempts }
 // anything from nothing to Base·2^(failed−1), or Max where that is less, with equal chance. Others that failed in
 // the same instant come back spread over that time.
 //
-// Floor is the wait that the far side asked for (its Retry-After); zero and less are none. The delay is never less.
-// A draw below it becomes the floor and a second, small jitter of at most Base beyond it: all who were told the same
-// second would otherwise return in it together. A floor above Longest counts as Longest. So the result is never
-// negative, never shorter than the floor by overflow, and never more than Longest + Base, whatever the far side says.
+// Floor is the wait that the far side asked for (its Retry-After); zero and less are none. The delay is never less:
+// it is drawn from floor up to where it would end without one, or up to floor + Base where that is later, since all
+// who were told the same second would otherwise return in it together. A floor above Longest counts as Longest. So
+// the result is never negative, never shorter than the floor by overflow, and never more than Longest + Base,
+// whatever the far side says.
 //
-// Random returns a number in [0, n) for n > 0; nil is math/rand/v2.
+// Random returns a number in [0, n) for n > 0, and is asked once; nil is math/rand/v2.
 func (p Policy) Delay(failed int, floor time.Duration, random func(n int64) int64) time.Duration {
 	if random == nil {
 		random = rand.Int64N
 	}
 	p = p.filled()
-	d := draw(p.window(failed), random)
-	floor = min(floor, Longest)
-	if d >= floor || mutant.On("jitter-without-floor") {
-		return d
+	floor = min(max(0, floor), Longest)
+	if mutant.On("jitter-without-floor") {
+		floor = 0
 	}
-	return floor + draw(p.Base, random)
+	end := max(p.window(failed), floor+p.Base) // both at most 2 × Longest
+	return floor + time.Duration(random(int64(end-floor)+1))
 }
 
 // window is the longest wait after so many failures.
@@ -76,9 +77,4 @@ func (p Policy) window(failed int) time.Duration {
 		return p.Max
 	}
 	return p.Base << doublings
-}
-
-// draw takes a duration from [0, most], both ends included; most is at most Longest.
-func draw(most time.Duration, random func(int64) int64) time.Duration {
-	return time.Duration(random(int64(most) + 1))
 }

@@ -56,7 +56,7 @@ var mutants = []struct {
 	{"resume-other-execution", "test/simulation", "TestMutantShows", "semantics 26, in any history"},
 	{"fingerprint-without-path", "idempotency", "TestPathCounts", "semantics 15, 16"},
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
-	{"jitter-without-floor", "retry", "TestFloorHolds", "design §3: Retry-After is a floor"},
+	{"jitter-without-floor", "retry", "TestFloorHolds", "interface §5: Retry-After is a floor"},
 	{"retry-beyond-share", "retry", "TestRetriesAreAShare", "semantics 35: retries are a share of the traffic"},
 	{"budget-for-each-attempt", "deadline", "TestRemaining", "design §1: all attempts and waits spend one budget"},
 	{"reserve-ignored", "bulkhead", "TestReserve", "semantics 33: Batch never takes reserved interactive capacity"},
