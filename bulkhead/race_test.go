@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ func TestSlotAtTheInstantOfCancel(t *testing.T) {
 		result := make(chan error, 1)
 		go func() { result <- s.Acquire(ctx, interactive, normal) }()
 		for waiting := 0; waiting == 0; {
+			runtime.Gosched()
 			_, _, _, waiting = s.Snapshot()
 		}
 		if i%2 == 0 {
