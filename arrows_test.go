@@ -27,6 +27,8 @@ var bans = []struct {
 	{"internal/provider", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "wire formats decide nothing"},
 	{"breaker", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
 		"a mechanism knows no database, wire or page, and not what a result means"},
+	{"internal/route", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
+		"a route knows of the log no more than its cool-downs, and not what an answer means"},
 	{"internal/sse", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"internal/canon", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"bulkhead", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a semaphore counts calls of any kind"},
@@ -44,7 +46,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "bulkhead", "retry", "deadline"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "bulkhead", "retry", "deadline", "internal/route"}
 
 type pkg struct {
 	ImportPath string

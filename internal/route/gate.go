@@ -149,6 +149,13 @@ func (g *gate) remaining() time.Duration {
 	return max(0, time.Until(g.until))
 }
 
+// atRest reports whether no cool-down holds, nor one that ended so lately that its probe may still be waited for.
+func (g *gate) atRest() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.closed.Load() || g.probe == 0 && time.Since(g.until) > time.Minute
+}
+
 // view is what List shows.
 func (g *gate) view() (wait time.Duration, reason string, probing, closed bool) {
 	g.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 )
@@ -24,6 +25,18 @@ type Order struct {
 	Lifted  bool // resumed or reset: an exception from a wider order
 	Reason  string
 	At      time.Time
+}
+
+func (n *Order) verb() string {
+	switch {
+	case n.Trip && n.Lifted:
+		return "reset"
+	case n.Trip:
+		return "tripped"
+	case n.Lifted:
+		return "resumed"
+	}
+	return "paused"
 }
 
 // orders are all orders in force, oldest first. The last one of its kind that matches a route holds for it.
@@ -73,7 +86,8 @@ func (o *orders) last(key string, trip bool) *Order {
 // tell lets a new route know what was said before it was seen.
 func (o *orders) tell(r *Route, log *slog.Logger) {
 	if n := o.last(r.key, false); n != nil {
-		r.paused.Store(&n.Reason)
+		reason := n.Reason
+		r.paused.Store(&reason)
 		log.Info("a new route is paused", "route", r.key, "pattern", n.Pattern, "reason", n.Reason)
 	}
 	if n := o.last(r.key, true); n != nil {
@@ -125,6 +139,8 @@ func (t *Table) say(n Order, do func(*Route)) (int, error) {
 	if err := checkPattern(n.Pattern); err != nil {
 		return 0, err
 	}
+	t.voice.Lock()
+	defer t.voice.Unlock()
 	n.At = time.Now()
 	t.mu.Lock()
 	if err := t.said.add(n); err != nil {
@@ -136,8 +152,7 @@ func (t *Table) say(n Order, do func(*Route)) (int, error) {
 	for _, r := range routes {
 		do(r)
 	}
-	what := map[bool]map[bool]string{false: {false: "paused", true: "resumed"}, true: {false: "tripped", true: "reset"}}[n.Trip][n.Lifted]
-	t.log.Warn("routes "+what, "pattern", n.Pattern, "reason", n.Reason, "known", len(routes))
+	t.log.Warn("routes "+n.verb(), "pattern", n.Pattern, "reason", n.Reason, "known", len(routes))
 	return len(routes), nil
 }
 
@@ -145,7 +160,7 @@ func (t *Table) say(n Order, do func(*Route)) (int, error) {
 func (t *Table) Orders() []Order {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return append([]Order(nil), t.said.list...)
+	return slices.Clone(t.said.list)
 }
 
 func checkPattern(p string) error {

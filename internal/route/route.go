@@ -146,13 +146,7 @@ func (t *Table) current(r *Route) *Route {
 	if now := t.peek(r.key); now != nil {
 		return now
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if now := t.peek(r.key); now != nil {
-		return now
-	}
-	t.insert(r)
-	return r
+	return t.add(r.key)
 }
 
 // ledgerTime is when a wait from now ends, zero for none.
@@ -201,7 +195,7 @@ func (r *Route) breakerConfig(b breaker.Config) breaker.Config {
 func (r *Route) atRest() bool {
 	s := r.breaker.Snapshot()
 	automatic := s.State == breaker.Closed && s.Failures == 0 || s.Forced // what was forced is kept by pattern
-	return automatic && !r.gate.closed.Load()
+	return automatic && r.gate.atRest()
 }
 
 // Load takes over the cool-downs of the ledger, at start.

@@ -61,13 +61,14 @@ func (w *row) want(until time.Time, reason string, start func() bool) <-chan str
 	return w.now
 }
 
-// take returns what to write; finish whether more has come.
+// take returns what to write.
 func (w *row) take() (until time.Time, reason string, cleared uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.until, w.reason, w.cleared
 }
 
+// finish tells those who wait for the write that has ended, and reports whether more has come.
 func (w *row) finish() (more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -20,6 +20,7 @@ import (
 	"context"
 	"hash/maphash"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,7 +49,7 @@ type Config struct {
 	Cooldowns Cooldowns
 	// Logger hears of injected faults, of what operators do, and of rows that could not be written; nil: nothing is logged.
 	Logger *slog.Logger
-	// OnBreaker is told of each change of a route's breaker; see breaker.Config.OnChange.
+	// OnBreaker is told of each change of a route's breaker; see breaker.Config.OnChange. It must not call the table.
 	OnBreaker func(route string, c breaker.Change)
 	// MaxRoutes bounds the routes that are kept; 0 means 10,000.
 	MaxRoutes int
@@ -62,9 +63,10 @@ type Table struct {
 	shard [shards]shard
 	epoch atomic.Uint64 // of the configuration; see Reload
 
-	mu     sync.Mutex // guards what follows, and is held while routes are added, evicted or told what to do
-	order  []*Route   // by age of insertion, with the hand of the eviction
-	hand   int
+	voice sync.Mutex // orders are carried out one after the other
+
+	mu     sync.Mutex // guards what follows, and is held while routes are added or evicted
+	order  []*Route   // in the order in which they are to be evicted
 	said   orders
 	faults []*injection
 
@@ -110,10 +112,10 @@ func (t *Table) Close() {
 // configuration holds until Reload.
 func (t *Table) Get(key string, b breaker.Config, share float64) *Route {
 	r := t.peek(key)
-	if r == nil {
+	switch {
+	case r == nil:
 		r = t.add(key)
-	}
-	if !r.used.Load() {
+	case !r.used.Load():
 		r.used.Store(true)
 	}
 	if e := t.epoch.Load(); r.epoch.Load() != e {
@@ -161,8 +163,8 @@ func (t *Table) insert(r *Route) {
 	s.routes[r.key] = r
 }
 
-// evict takes out a sixteenth of the routes: those at rest that were not asked for since the hand last came by; where
-// those are too few, any that are at rest; and at last any. t.mu is held.
+// evict takes out a sixteenth of the routes: those at rest that were not found since it last came by; where those are
+// too few, any that are at rest; and at last any. t.mu is held.
 func (t *Table) evict() {
 	want := max(1, t.cfg.MaxRoutes/16)
 	for _, may := range []func(*Route) bool{
@@ -174,23 +176,19 @@ func (t *Table) evict() {
 	}
 }
 
-// sweep goes round once.
+// sweep evicts want routes that may go. Those that it passes over come last the next time.
 func (t *Table) sweep(want int, may func(*Route) bool) (gone int) {
-	kept := make([]*Route, 0, len(t.order))
-	n := len(t.order)
-	if n == 0 {
-		return 0
-	}
-	for i := range n {
-		r := t.order[(t.hand+i)%n]
-		if gone < want && may(r) {
+	var spared []*Route
+	i := 0
+	for ; i < len(t.order) && gone < want; i++ {
+		if r := t.order[i]; may(r) {
 			gone++
 			t.remove(r.key)
-			continue
+		} else {
+			spared = append(spared, r)
 		}
-		kept = append(kept, r)
 	}
-	t.order, t.hand = kept, 0
+	t.order = append(slices.Clone(t.order[i:]), spared...)
 	return gone
 }
 

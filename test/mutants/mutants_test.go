@@ -64,6 +64,8 @@ var mutants = []struct {
 	{"slot-lost-on-cancel", "bulkhead", "TestSlotAtTheInstantOfCancel", "semantics 33: every slot comes back"},
 	{"probe-slot-lost", "breaker", "TestSlotReturns", "semantics 34: a probe without a verdict gives its slot back"},
 	{"late-result-closes", "breaker", "TestLateResultsChangeNothing", "a call from before the trip says nothing of the provider now"},
+	{"shorter-cooldown-wins", "internal/route", "TestBR028LaterCooldownWins", "semantics 34: a cool-down only ever extends"},
+	{"release-without-jitter", "internal/route", "TestOneProbeFollows", "design §4: who waited for a route does not rush in at one instant"},
 }
 
 // TestMutants runs each named test twice: it passes in the program as it is, and fails in the broken one.

@@ -1,0 +1,543 @@
+package route
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/holdfast-ai/holdfast/breaker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// rows is a store of cool-downs that can be slow or broken.
+type rows struct {
+	mu    sync.Mutex
+	rows  map[string]time.Time
+	wrote int
+	delay time.Duration
+	err   error
+}
+
+func newRows() *rows { return &rows{rows: map[string]time.Time{}} }
+
+func (s *rows) Cooldown(_ context.Context, route string, until time.Time, _ string) (time.Time, error) {
+	time.Sleep(s.delay)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err != nil {
+		return time.Time{}, s.err
+	}
+	s.wrote++
+	if until.After(s.rows[route]) {
+		s.rows[route] = until
+	}
+	return s.rows[route], nil
+}
+
+func (s *rows) ClearCooldown(_ context.Context, route string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rows, route)
+	return s.err
+}
+
+func (s *rows) Cooldowns(context.Context) (map[string]time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]time.Time{}
+	for k, v := range s.rows {
+		if v.After(time.Now()) {
+			out[k] = v
+		}
+	}
+	return out, s.err
+}
+
+func (s *rows) Now() time.Time { return time.Now() }
+
+const key = "openai/gpt/chat/0a1b2c3d"
+
+// rig is a table in fake time with shorthands for one route.
+type rig struct {
+	*testing.T
+	*Table
+	*rows
+	*Route
+}
+
+func inBubble(t *testing.T, f func(r rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newRows()
+		table := New(Config{Cooldowns: s})
+		defer table.Close()
+		f(rig{t, table, s, table.Get(key, breaker.Config{}, 0.2)})
+	})
+}
+
+func (r rig) enter() Ticket {
+	r.Helper()
+	t, refusal := r.Enter()
+	if refusal != nil {
+		r.Fatalf("refused: %+v", refusal)
+	}
+	return t
+}
+
+func (r rig) refused(kind Kind) *Refusal {
+	r.Helper()
+	_, refusal := r.Enter()
+	if refusal == nil || refusal.Kind != kind {
+		r.Fatalf("Enter refused with %+v, want kind %d", refusal, kind)
+	}
+	return refusal
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestBR028LaterCooldownWins: deadlines merge with max, in either order.
+func TestBR028LaterCooldownWins(t *testing.T) {
+	for _, waits := range [][2]time.Duration{{time.Second, 30 * time.Second}, {30 * time.Second, time.Second}} {
+		inBubble(t, func(r rig) {
+			begun := time.Now()
+			r.Cool(waits[0], "429")
+			time.Sleep(50 * time.Millisecond)
+			r.Cool(waits[1], "429")
+			time.Sleep(2*time.Second - 50*time.Millisecond)
+			end := begun.Add(30 * time.Second)
+			if waits[1] > waits[0] {
+				end = end.Add(50 * time.Millisecond)
+			}
+			if got := r.refused(Cooling); got.Wait != time.Until(end) {
+				t.Errorf("%v: %v remain, want %v", waits, got.Wait, time.Until(end))
+			}
+			if got := r.rows.rows[key]; !got.Equal(end) {
+				t.Errorf("%v: the row says %v, want %v", waits, got, end)
+			}
+		})
+	}
+}
+
+func TestCoolIsBounded(t *testing.T) {
+	inBubble(t, func(r rig) {
+		for _, wait := range []time.Duration{0, -1, -1 << 63} {
+			if got := r.Cool(wait, "hostile"); !got.IsZero() {
+				t.Errorf("Cool(%v) = %v", wait, got)
+			}
+		}
+		r.enter().Done(breaker.Success)
+		if got, want := r.Cool(1<<63-1, "hostile"), time.Now().Add(24*time.Hour); !got.Equal(want) {
+			t.Errorf("until %v, want %v", got, want)
+		}
+		time.Sleep(24 * time.Hour)
+		r.enter()
+	})
+}
+
+// TestOneProbeFollows lets a thousand wait for the end of a cool-down.
+func TestOneProbeFollows(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.Cool(30*time.Second, "429")
+		var sent atomic.Int64
+		var probeEnded time.Time
+		entered := make(chan time.Duration, 1000)
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				for {
+					ticket, refusal := r.Enter()
+					if refusal == nil {
+						if sent.Add(1) == 1 {
+							time.Sleep(time.Second)
+							probeEnded = time.Now()
+						} else {
+							entered <- time.Since(probeEnded)
+						}
+						ticket.Done(breaker.Success)
+						return
+					}
+					if refusal.Wait > 0 {
+						time.Sleep(refusal.Wait)
+					} else {
+						<-refusal.Changed
+					}
+				}
+			})
+		}
+		time.Sleep(30*time.Second + time.Millisecond)
+		if n := sent.Load(); n != 1 {
+			t.Errorf("%d calls after the cool-down, want one probe", n)
+		}
+		all.Wait()
+		close(entered)
+		at := map[time.Duration]int{}
+		for d := range entered {
+			if d < 0 || d > maxSpread {
+				t.Errorf("released %v after the probe", d)
+			}
+			at[d]++
+		}
+		for d, n := range at {
+			if n > 1000/waves+1 {
+				t.Errorf("%d of 1000 rush in at %v", n, d)
+			}
+		}
+	})
+}
+
+func TestProbeWithoutSuccess(t *testing.T) {
+	for _, res := range []breaker.Result{breaker.Failure, breaker.Ignored} {
+		inBubble(t, func(r rig) {
+			r.Cool(time.Second, "429")
+			time.Sleep(time.Second)
+			probe := r.enter()
+			waits := r.refused(Cooling)
+			if waits.Wait != 0 || isClosed(waits.Changed) {
+				t.Fatalf("beside a probe: %+v", waits)
+			}
+			probe.Done(res)
+			if !isClosed(waits.Changed) {
+				t.Fatal("nobody is told that the probe has ended")
+			}
+			second := r.enter()
+			probe.Done(breaker.Success) // late
+			r.refused(Cooling)
+			second.Done(breaker.Success)
+			r.enter().Done(breaker.Success)
+		})
+	}
+}
+
+func TestProbeIsRateLimitedAgain(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.Cool(time.Second, "429")
+		time.Sleep(time.Second)
+		probe := r.enter()
+		waits := r.refused(Cooling)
+		r.Cool(time.Hour, "429")
+		if !isClosed(waits.Changed) {
+			t.Error("who waits for the probe is not told of the hour")
+		}
+		probe.Done(breaker.Success) // whatever it says of the provider's health, the cool-down is newer
+		if got := r.refused(Cooling); got.Wait != time.Hour {
+			t.Errorf("%v remain", got.Wait)
+		}
+	})
+}
+
+func TestEndlessProbe(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.Cool(time.Second, "429")
+		time.Sleep(time.Second)
+		r.enter()
+		waits := r.refused(Cooling)
+		time.Sleep(30 * time.Second)
+		synctest.Wait()
+		if !isClosed(waits.Changed) {
+			t.Error("nobody is told that the lease is over")
+		}
+		stream := r.enter()
+		r.refused(Cooling)
+		stream.Answered()
+		r.enter()
+		stream.Done(breaker.Ignored)
+		r.enter()
+	})
+}
+
+// TestLateSuccessEndsNoCooldown: calls that were on their way when it was set succeed after it.
+func TestLateSuccessEndsNoCooldown(t *testing.T) {
+	inBubble(t, func(r rig) {
+		late := r.enter()
+		r.Cool(time.Minute, "429")
+		late.Done(breaker.Success)
+		r.refused(Cooling)
+	})
+}
+
+func TestRenew(t *testing.T) {
+	inBubble(t, func(r rig) {
+		first := r.enter()
+		r.Cool(3*time.Second, "429")
+		if _, refusal := first.Renew(); refusal == nil || refusal.Wait != 3*time.Second {
+			t.Fatalf("renewed in a cool-down: %+v", refusal)
+		}
+		time.Sleep(3 * time.Second)
+		probe, refusal := first.Renew()
+		if refusal != nil {
+			t.Fatal(refusal)
+		}
+		again, refusal := probe.Renew() // an attempt after a failure that sets no cool-down
+		if refusal != nil {
+			t.Fatalf("the probe stands in its own way: %+v", refusal)
+		}
+		r.refused(Cooling)
+		again.Done(breaker.Success)
+		r.enter()
+	})
+	inBubble(t, func(r rig) { // one nest is one result, however many attempts it has
+		for range 9 {
+			r.enter().Done(breaker.Failure)
+		}
+		ticket := r.enter()
+		for range 5 {
+			ticket, _ = ticket.Renew()
+		}
+		if !ticket.Live() {
+			t.Fatal("not live")
+		}
+		ticket.Done(breaker.Failure)
+		r.refused(Open)
+	})
+}
+
+func TestGatesInOrder(t *testing.T) {
+	inBubble(t, func(r rig) {
+		must(t)(r.Table.Trip(key, "drill"))
+		if got := r.refused(Open); !got.Forced || got.Reason != "drill" || got.Changed != nil {
+			t.Errorf("tripped: %+v", got)
+		}
+		r.Cool(time.Second, "429")
+		r.refused(Cooling)
+		must(t)(r.Table.Pause(key, "maintenance"))
+		if got := r.refused(Paused); got.Reason != "maintenance" || got.Wait != 0 || got.Changed != nil {
+			t.Errorf("paused: %+v", got)
+		}
+		must(t)(r.Table.Resume(key))
+		time.Sleep(time.Second)
+		r.refused(Open) // the breaker refuses, so nobody is the cool-down's probe
+		r.refused(Open)
+		must(t)(r.Table.Reset(t.Context(), key))
+		r.enter().Done(breaker.Success)
+	})
+}
+
+func must(t *testing.T) func(int, error) {
+	return func(_ int, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestSlowAndBrokenStore(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.rows.delay = 3 * time.Second
+		begun := time.Now()
+		var all sync.WaitGroup
+		for i := range 200 {
+			all.Go(func() { r.Cool(time.Minute+time.Duration(i)*time.Millisecond, "429") })
+		}
+		all.Wait()
+		if d := time.Since(begun); d > rowWait {
+			t.Errorf("a rate-limited call waited %v for the store", d)
+		}
+		r.refused(Cooling)
+		r.Table.Close()
+		if r.rows.wrote > 2 {
+			t.Errorf("%d writes for 200 cool-downs at once, want 2", r.rows.wrote)
+		}
+		if want := begun.Add(time.Minute + 199*time.Millisecond); !r.rows.rows[key].Equal(want) {
+			t.Errorf("the row says %v, want %v", r.rows.rows[key], want)
+		}
+	})
+	inBubble(t, func(r rig) {
+		r.rows.err = errors.New("disk full")
+		r.Cool(time.Minute, "429")
+		r.refused(Cooling)
+	})
+}
+
+func TestRowOfAnotherReplicaIsObeyed(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.rows.rows[key] = time.Now().Add(time.Hour)
+		r.Cool(time.Minute, "429")
+		synctest.Wait()
+		if got := r.refused(Cooling); got.Wait != time.Hour {
+			t.Errorf("%v remain, want the hour of the row", got.Wait)
+		}
+	})
+}
+
+func TestResetWhileTheRowIsWritten(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.rows.delay = time.Second
+		r.Cool(time.Hour, "429")
+		waits := r.refused(Cooling)
+		must(t)(r.Table.Reset(t.Context(), "openai/*"))
+		r.enter()
+		time.Sleep(2 * time.Second)
+		if len(r.rows.rows) != 0 {
+			t.Errorf("rows after the reset: %v", r.rows.rows)
+		}
+		if !isClosed(waits.Changed) {
+			t.Error("who waits is not told of the reset")
+		}
+	})
+}
+
+func TestBudgetBelongsToTheRoute(t *testing.T) {
+	inBubble(t, func(r rig) {
+		n := 0
+		for r.Table.Get(key, breaker.Config{}, 5).Budget().Take() {
+			n++
+		}
+		if n != 10 {
+			t.Errorf("%d retries, want 10", n)
+		}
+		r.Table.Reload()
+		if r.Table.Get(key, breaker.Config{}, 0.5); !r.Budget().Take() {
+			t.Error("the new share has not come with its bucket")
+		}
+	})
+}
+
+func TestConfigurationIsTheFirstUntilReload(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.Table.Get(key, breaker.Config{FailureThreshold: 1}, 0.2)
+		r.enter().Done(breaker.Failure)
+		r.enter().Done(breaker.Ignored)
+		r.Table.Reload()
+		r.Table.Get(key, breaker.Config{FailureThreshold: 2}, 0.2)
+		r.enter().Done(breaker.Failure)
+		r.refused(Open)
+	})
+}
+
+func TestOnBreaker(t *testing.T) {
+	var got []string
+	table := New(Config{OnBreaker: func(route string, c breaker.Change) {
+		got = append(got, fmt.Sprintf("%s: %v to %v", route, c.From, c.To))
+	}})
+	r := table.Get("r", breaker.Config{FailureThreshold: 1}, 0)
+	ticket, _ := r.Enter()
+	ticket.Done(breaker.Failure)
+	if fmt.Sprint(got) != "[r: closed to open]" {
+		t.Errorf("told %v", got)
+	}
+	if got := r.Cool(time.Minute, "no ledger"); got.IsZero() {
+		t.Error("no cool-down without a ledger")
+	}
+	table.Close()
+}
+
+func TestBoundedInNumber(t *testing.T) {
+	inBubble(t, func(r rig) {
+		table := New(Config{MaxRoutes: 100})
+		defer table.Close()
+		hot := table.Get("hot", breaker.Config{}, 0)
+		cooling := table.Get("cooling", breaker.Config{}, 0)
+		cooling.Cool(time.Hour, "429")
+		broken := table.Get("broken", breaker.Config{FailureThreshold: 1}, 0)
+		ticket, _ := broken.Enter()
+		ticket.Done(breaker.Failure)
+		must(t)(table.Pause("hostile-77", "by name"))
+		for i := range 5000 {
+			table.Get(fmt.Sprintf("hostile-%d", i), breaker.Config{}, 0)
+			if table.Get("hot", breaker.Config{}, 0) != hot {
+				t.Fatalf("a route in use is gone after %d", i)
+			}
+		}
+		if n := len(table.List()); n > 100 {
+			t.Errorf("%d routes are kept", n)
+		}
+		if table.Get("cooling", breaker.Config{}, 0) != cooling || table.Get("broken", breaker.Config{}, 0) != broken {
+			t.Error("names alone push out a cool-down or an open breaker")
+		}
+		if _, refusal := table.Get("hostile-77", breaker.Config{}, 0).Enter(); refusal == nil || refusal.Kind != Paused {
+			t.Error("the pause of an evicted route is forgotten")
+		}
+	})
+	inBubble(t, func(r rig) { // even when none is at rest
+		table := New(Config{MaxRoutes: 100})
+		defer table.Close()
+		first := table.Get("first", breaker.Config{}, 0)
+		for i := range 1000 {
+			table.Get(fmt.Sprint(i), breaker.Config{}, 0).Cool(time.Hour, "429")
+		}
+		if n := len(table.List()); n > 100 {
+			t.Errorf("%d routes are kept", n)
+		}
+		first.Cool(time.Hour, "its call was on its way when it was evicted")
+		if _, refusal := table.Get("first", breaker.Config{}, 0).Enter(); refusal == nil {
+			t.Error("the cool-down of an evicted route is lost")
+		}
+	})
+}
+
+func TestHealthyRouteAllocatesNothing(t *testing.T) {
+	table := New(Config{})
+	defer table.Close()
+	c := breaker.Config{}
+	table.Get(key, c, 0.2)
+	n := testing.AllocsPerRun(1000, func() {
+		r := table.Get(key, c, 0.2)
+		ticket, _ := r.Enter()
+		_ = r.Fault()
+		ticket.Done(breaker.Success)
+	})
+	if n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestConcurrent is for the race detector.
+func TestConcurrent(t *testing.T) {
+	table := New(Config{MaxRoutes: 20, Cooldowns: newRows()})
+	var all sync.WaitGroup
+	for g := range 4 {
+		all.Go(func() {
+			for i := range 300 {
+				r := table.Get(fmt.Sprint("r", (i*7+g)%30), breaker.Config{FailureThreshold: 2}, 0.2)
+				if ticket, refusal := r.Enter(); refusal == nil {
+					ticket, _ = ticket.Renew()
+					ticket.Done(breaker.Result(i % 3))
+				}
+				switch i % 50 {
+				case 10:
+					r.Cool(time.Millisecond, "429")
+				case 20:
+					must(t)(table.Pause("r1*", ""))
+				case 30:
+					must(t)(table.Resume("*"))
+				case 40:
+					must(t)(table.Reset(t.Context(), "r*"))
+					table.Reload()
+				case 45:
+					table.List()
+				}
+			}
+		})
+	}
+	all.Wait()
+	table.Close()
+}
+
+func BenchmarkHealthy(b *testing.B) {
+	table := New(Config{})
+	defer table.Close()
+	c := breaker.Config{}
+	b.ReportAllocs()
+	for b.Loop() {
+		r := table.Get(key, c, 0.2)
+		ticket, _ := r.Enter()
+		_ = r.Fault()
+		ticket.Done(breaker.Success)
+	}
+}
