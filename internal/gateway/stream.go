@@ -182,7 +182,11 @@ func (s *streaming) onceMore(p *provider.Progress, status int) []byte {
 	again := &provider.Error{Code: p.ErrorType, Status: status, Message: errorMessage(p.ErrorData)}
 	tail := again.InStream(&s.e.spec, s.format, p)
 	if p.Committed < s.e.rec.size { // half an event is in front: its blank line did not come
-		tail = append([]byte("\n\n"), tail...)
+		blank := "\n\n"
+		if p.CRLF { // LF LF would swallow the CRLF events that genai-go has buffered before it
+			blank = "\r\n\r\n"
+		}
+		tail = append([]byte(blank), tail...)
 	}
 	return tail
 }

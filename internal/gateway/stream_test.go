@@ -116,6 +116,9 @@ func TestCorpusStreamsPass(t *testing.T) {
 			if a.status != 200 || !strings.Contains(string(a.body), `"error"`) {
 				t.Errorf("%s: status %d, no error in %q", c.File, a.status, tail(a.body))
 			}
+			if bytes.Contains(want, []byte("\r\n\r\n")) && bytes.Contains(a.body[shared:], []byte("\n\n")) {
+				t.Errorf("%s: line ends that are not the stream's: %q", c.File, tail(a.body[shared:]))
+			}
 			if c.Ends == "cut" && !strings.Contains(string(a.body[shared:]), string(gateway.CodeIncomplete)) {
 				t.Errorf("%s: behind the shared prefix: %q", c.File, tail(a.body[shared:]))
 			}
