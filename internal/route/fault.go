@@ -34,7 +34,7 @@ type Fault struct {
 	// Latency is waited for first, at most 10 min.
 	Latency time.Duration
 	// Cut breaks the answer off after so many bytes of its body, with no proper end; 0 does not.
-	Cut int64
+	Cut int
 	// Until is when it ends by itself; it must be given, at most 24 h ahead.
 	Until time.Time
 }
@@ -156,7 +156,7 @@ func (t *Table) tellFaults(r *Route) *injection {
 // report says loudly that a fault is on: when it begins, each minute, and when it has ended.
 func (t *Table) report(in *injection) {
 	log := t.log.With(slog.String("pattern", in.pattern), slog.Float64("probability", in.Probability), slog.Int("status", in.Status),
-		slog.Duration("latency", in.Latency), slog.Int64("cut", in.Cut), slog.Time("until", in.Until))
+		slog.Duration("latency", in.Latency), slog.Int("cut", in.Cut), slog.Time("until", in.Until))
 	log.Warn("FAULT INJECTION IS ON: calls fail on purpose")
 	end, tick := time.NewTimer(time.Until(in.ends)), time.NewTicker(reportEvery)
 	defer end.Stop()
