@@ -33,6 +33,7 @@ func sqlDigest(ctx sqlite3.Context, arg ...sqlite3.Value) {
 type place struct {
 	seq     int64 // 0: no such intent
 	claimed bool
+	batch   int64 // in which this process wrote it
 }
 
 // recentSize bounds each of the two generations that are remembered.

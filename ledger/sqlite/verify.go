@@ -127,15 +127,15 @@ func (v *verifier) run(r *reader) error {
 	return v.histories(r)
 }
 
-// bodies unpacks every compressed body.
+// bodies unpacks every body and holds it to its digest.
 func (v *verifier) bodies(r *reader) error {
-	return r.each(`SELECT slot, size, packed, data FROM body
-		UNION ALL SELECT 8 * seq + 2, body_size, body_packed, body_data FROM result WHERE body_data IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
-		p := packedBody{size: st.ColumnInt(1), packed: st.ColumnBool(2), data: st.ColumnRawBlob(3)}
-		if !p.packed && len(p.data) != p.size {
-			v.report("body", fmt.Sprintf("slot %d", st.ColumnInt64(0)), "is not as long as it was")
-		} else if _, err := unpack(p); err != nil {
-			v.report("body", fmt.Sprintf("slot %d", st.ColumnInt64(0)), err.Error())
+	return r.each(`SELECT slot, `+bodyColumns+` FROM body
+		UNION ALL SELECT 8 * seq + 2, `+inlineColumns+` FROM result WHERE body_data IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
+		p := packedBody{contentType: st.ColumnText(1), packed: st.ColumnBool(2), size: st.ColumnInt(3),
+			digest: st.ColumnInt64(4), data: st.ColumnRawBlob(5)}
+		if _, err := unpack(p); err != nil {
+			slot := st.ColumnInt64(0)
+			v.report("body", fmt.Sprintf("seq %d, kind %d", slot>>3, slot&7), err.Error())
 		}
 		return nil
 	})

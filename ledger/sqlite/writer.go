@@ -142,6 +142,7 @@ func (l *Ledger) errDown() error {
 func (l *Ledger) transact(b *batch) error {
 	s := l.session
 	s.now = l.clock.now()
+	s.batch++
 	out := make(map[*item]error, 0)
 	for {
 		err := s.begin.Exec()
@@ -164,10 +165,14 @@ func (l *Ledger) transact(b *batch) error {
 			l.broke(err)
 			return err
 		}
-		if errors.Is(err, errRefused) {
-			err = bad.refused
+		switch {
+		case errors.Is(err, errTaken) && bad.shift+1 < probes:
+			bad.shift++
+		case errors.Is(err, errRefused):
+			out[bad] = bad.refused
+		default:
+			out[bad] = err
 		}
-		out[bad] = err
 		if err := s.rollback.Exec(); err != nil {
 			l.broke(err)
 			return err
@@ -177,7 +182,7 @@ func (l *Ledger) transact(b *batch) error {
 
 // applyAll applies every item but those that are out, and names the one that failed.
 func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
-	s.forgetResults() // of a run that was undone
+	s.forget()
 	for _, it := range items {
 		if len(out) > 0 {
 			if _, is := out[it]; is {
@@ -188,7 +193,7 @@ func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
 			return cmp.Or(s.culprit, it), err
 		}
 	}
-	err := s.flushResults()
+	err := s.flush()
 	return s.culprit, err
 }
 
