@@ -74,7 +74,7 @@ func TestOpensAfterFailuresInARow(t *testing.T) {
 		r.is(Closed)
 		r.end(Failure, 1)
 		r.is(Open)
-		if e := r.refused(); e.RetryAfter != 30*time.Second || e.Forced || e.Reason != "10 failures in a row" {
+		if e := r.refused(); e.RetryAfter != 30*time.Second || e.Forced || e.Reason != "failures in a row: 10" {
 			t.Errorf("refused with %+v", e)
 		}
 		time.Sleep(30*time.Second - time.Nanosecond)
@@ -341,8 +341,8 @@ func TestOnChange(t *testing.T) {
 		r.Reset()
 	})
 	want := []string{
-		"closed>open 1 failures in a row forced=false now=open",
-		"open>half-open 1 failures in a row forced=false now=half-open",
+		"closed>open failures in a row: 1 forced=false now=open",
+		"open>half-open failures in a row: 1 forced=false now=half-open",
 		"half-open>open the probe failed forced=false now=open",
 		"open>open why forced=true now=open",
 		"open>closed reset by hand forced=true now=closed",

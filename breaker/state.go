@@ -126,7 +126,7 @@ func (r *Record) done(p Pass, res Result, now time.Time, c *Config, reason strin
 	case reason != "":
 		return r.open(now, c, failures, reason)
 	case failures >= c.FailureThreshold && res == Failure:
-		return r.open(now, c, failures, fmt.Sprintf("%d failures in a row", failures))
+		return r.open(now, c, failures, fmt.Sprintf("failures in a row: %d", failures))
 	case failures != r.Failures:
 		return r.with(func(n *Record) { n.Failures = failures })
 	}

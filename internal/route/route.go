@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -84,8 +85,8 @@ func (t Ticket) Live() bool { return t.pass.Live() }
 // Probe reports whether the call is the half-open breaker's one probe: a single attempt, never an inner retry.
 func (t Ticket) Probe() bool { return t.pass.Probe() }
 
-// Answered says that the provider has taken the call, as by the head of a successful answer: if it was the probe after a
-// cool-down, that is over now, and others need not wait for the end of a long stream. Done is still to come.
+// Answered says that the provider has taken the call, as the head of a successful answer does: if it was the probe after
+// a cool-down, that is over now, and others need not wait for the end of a long stream. Done is still to come.
 func (t Ticket) Answered() {
 	if t.probe != 0 {
 		t.route.gate.leave(t.probe, breaker.Success)
@@ -121,7 +122,7 @@ func (t Ticket) Done(res breaker.Result) {
 	}
 }
 
-// Key returns what Get was asked for.
+// Key names the route: what Get was asked for, shortened where that was too long.
 func (r *Route) Key() string { return r.key }
 
 // Budget returns the bucket that all retries on this route take from (semantics 35).
@@ -205,7 +206,7 @@ func (t *Table) Load(ctx context.Context) error {
 	}
 	rows, err := t.cfg.Cooldowns.Cooldowns(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("route: the ledger's cool-downs cannot be read: %w", err)
 	}
 	now := t.cfg.Cooldowns.Now()
 	for key, until := range rows {

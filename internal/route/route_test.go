@@ -3,10 +3,12 @@ package route
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"go.uber.org/goleak"
 
@@ -267,6 +269,28 @@ func TestBoundedInNumber(t *testing.T) {
 			t.Error("the cool-down of an evicted route is lost")
 		}
 	})
+}
+
+// TestLongKeys: a model's name is the client's to choose.
+func TestLongKeys(t *testing.T) {
+	table := New(Config{})
+	defer table.Close()
+	long := "openai/" + strings.Repeat("é", 1<<20)
+	a, b := table.Get(long+"a", breaker.Config{}, 0), table.Get(long+"b", breaker.Config{}, 0)
+	if a == b || a != table.Get(long+"a", breaker.Config{}, 0) {
+		t.Error("long keys are mixed up")
+	}
+	if n := len(a.Key()); n > maxKey || !utf8.ValidString(a.Key()) {
+		t.Errorf("a key of %d bytes is kept: %q", n, a.Key())
+	}
+	a.Cool(time.Minute, "429")
+	if _, refusal := table.Get(long+"a", breaker.Config{}, 0).Enter(); refusal == nil {
+		t.Error("its cool-down is not found again")
+	}
+	must(t)(table.Pause("openai/*", ""))
+	if _, refusal := b.Enter(); refusal == nil {
+		t.Error("a pattern does not find it")
+	}
 }
 
 func TestHealthyRouteAllocatesNothing(t *testing.T) {

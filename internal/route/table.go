@@ -18,9 +18,12 @@ package route
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"hash/maphash"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +35,9 @@ import (
 const (
 	// maxRoutes bounds the routes that are kept.
 	maxRoutes = 10_000
-	shards    = 64
+	// maxKey bounds what a hostile model name can make of one.
+	maxKey = 512
+	shards = 64
 )
 
 // Cooldowns is where cool-downs last; ledger.Ledger has it, with these contracts.
@@ -111,6 +116,9 @@ func (t *Table) Close() {
 // this retry share. All callers of a route share its state, whichever workflow they come from, so the first one's
 // configuration holds until Reload.
 func (t *Table) Get(key string, b breaker.Config, share float64) *Route {
+	if len(key) > maxKey {
+		key = shorten(key)
+	}
 	r := t.peek(key)
 	switch {
 	case r == nil:
@@ -122,6 +130,12 @@ func (t *Table) Get(key string, b breaker.Config, share float64) *Route {
 		r.configure(e, b, share)
 	}
 	return r
+}
+
+// shorten makes a key of bounded length that is as much its own as the long one.
+func shorten(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return strings.ToValidUTF8(key[:maxKey-2*len(sum)-1], "") + "~" + hex.EncodeToString(sum[:])
 }
 
 // Reload lets every route take the configuration that its next Get brings; its state stays.
