@@ -98,7 +98,8 @@ func (c *call) release() {
 	if c.unwatch != nil {
 		c.unwatch()
 	}
-	c.depart(c.whole && c.r.Context().Err() == nil)
+	// Who is told that the place to resume from is lost did not get the answer: it may still ask for all of it.
+	c.depart(c.whole && c.code != CodeStreamLost && c.r.Context().Err() == nil)
 	if c.exec != nil {
 		c.exec.unref()
 	}
@@ -129,6 +130,7 @@ type target struct {
 	wire provider.Wire
 	base *url.URL
 	key  string
+	mark string // of the key, in route keys
 	head string // header that carries the key
 }
 
