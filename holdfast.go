@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -63,6 +64,7 @@ type Engine struct {
 	log     *intent.Log
 	gateway *gateway.Gateway
 	meter   *telemetry.Meter
+	routes  *route.Table
 	client  upstream.Client
 
 	embedded  bool
@@ -145,7 +147,11 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	}
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
 	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
-	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client,
+	e.routes = route.New(route.Config{Cooldowns: e.ledger, Logger: e.logger, OnBreaker: e.meter.Breaker})
+	if err = e.routes.Load(ctx); err != nil {
+		return err
+	}
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
 		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
 	if err != nil {
 		return err
@@ -267,6 +273,9 @@ func (e *Engine) close() error {
 		e.stop()
 	}
 	e.background.Wait()
+	if e.routes != nil {
+		e.routes.Close()
+	}
 	if e.log != nil {
 		e.log.Close()
 	}

@@ -154,7 +154,7 @@ func (f Facts) final(p Policy) (Decision, bool) {
 	case !f.Signal.Retryable:
 		return fail("signal.retryable", f.condition(), "the provider's answer rules it out: "+string(f.Signal.Class))
 	case !f.triggers(p.On):
-		return fail("retry.on", "", "retry.on does not list "+f.trigger())
+		return fail("retry.on", "", "retry.on does not list "+f.Trigger())
 	case f.Broken && !mutant.On("retry-outside-breaker"):
 		return fail("breaker", "", "the route's breaker is open")
 	case f.Attempt >= max(p.MaxAttempts, 1):
@@ -198,8 +198,8 @@ func text(d time.Duration) string {
 	return d.Round(time.Millisecond).String()
 }
 
-// trigger is the failure in the words of retry.on.
-func (f Facts) trigger() string {
+// Trigger is the failure in the words of retry.on: a status, connection_error or timeout.
+func (f Facts) Trigger() string {
 	switch {
 	case f.Status >= 300:
 		return strconv.Itoa(f.Status)
@@ -209,4 +209,4 @@ func (f Facts) trigger() string {
 	return "connection_error" // refused, reset, cut: whatever came was no whole answer
 }
 
-func (f Facts) triggers(on []string) bool { return slices.Contains(on, f.trigger()) }
+func (f Facts) triggers(on []string) bool { return slices.Contains(on, f.Trigger()) }

@@ -309,7 +309,7 @@ func (c *call) abandonDrains(list []*sighting) {
 		e, abandoned := s.e, s.who == who && s.clients == 0
 		s.mu.Unlock()
 		if e != nil && abandoned {
-			e.cancel(errClientsGone)
+			e.stop(errClientsGone)
 		}
 	}
 }

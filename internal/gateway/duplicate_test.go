@@ -177,7 +177,7 @@ func TestWithoutKeyIdenticalIsNotRepeated(t *testing.T) {
 func TestBR014TransientFailureReleases(t *testing.T) {
 	r := newRig(t)
 	r.script("transient", `{"status":503,"headers":{"Retry-After":"1"}}`)
-	first := r.must(chat("transient").key("k-503"), 503)
+	first := r.must(chat("transient").workflow("once").key("k-503"), 503)
 	if first.header.Get("Retry-After") != "1" || first.header.Get("Holdfast-Safe-To-Retry") != "yes" {
 		t.Errorf("headers %v", first.header)
 	}

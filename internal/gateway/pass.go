@@ -167,7 +167,7 @@ func (c *call) logged() *Error {
 
 func (c *call) passing() intent.Begin {
 	c.exec = nil
-	a := (&execution{}).attempt(c)
+	a := c.attempt()
 	return intent.Begin{Head: c.head(), Attempt: &a, Visibility: ledger.VisBefore}
 }
 

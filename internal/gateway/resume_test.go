@@ -109,7 +109,7 @@ func TestResumeWhileItRuns(t *testing.T) {
 // A long wait is bridged with signs of life, never with the lead-in; facts follow as trailers.
 func TestBridge(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 50ms, timeouts: {first_token: 2s}}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 50ms, retry: {max_attempts: 1}, timeouts: {first_token: 2s}}", 1)
 	})
 	for _, wire := range wires {
 		r.script(wire, `{"chunks":4,"hold":"lead","hold_at":"event","hold_n":1}`)
@@ -153,7 +153,7 @@ func TestBridge(t *testing.T) {
 // Behind a bridge a failure is an event.
 func TestBridgedFailure(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 50ms, timeouts: {first_token: 400ms, attempt: 400ms, total: 500ms, request: 1s}}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 50ms, retry: {max_attempts: 1}, timeouts: {first_token: 400ms, attempt: 400ms, total: 500ms, request: 1s}}", 1)
 	})
 	for _, wire := range wires {
 		for fault, want := range map[string]string{"hang": string(gateway.CodeDeadline), `{"status":429,"delay_ms":200}`: "error", `{"fault":"reply_lost","work_ms":200}`: string(gateway.CodeAllTiersFailed)} {

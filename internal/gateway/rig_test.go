@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -34,6 +35,7 @@ type rig struct {
 	sim     *sim.Server
 	gw      *gateway.Gateway
 	log     *intent.Log
+	routes  *route.Table
 	store   ledger.Ledger
 	server  *httptest.Server
 	client  *http.Client
@@ -61,6 +63,7 @@ workflows:
   "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}}
   watch: {match: {paths: ["/by-name-only"]}, mode: observe, idempotency: {derive: always}}
   deny: {match: {paths: ["/by-name-only"]}, idempotency: {on_store_error: deny}}
+  once: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1}}
   quick: {match: {paths: ["/by-name-only"]}, timeouts: {first_token: 300ms, idle: 300ms, attempt: 300ms, total: 400ms, request: 1s, stream: 2s}}
   default: {}
 `
@@ -121,7 +124,12 @@ func (r *rig) start(c rigConfig) {
 		r.t.Fatal(err)
 	}
 	client := upstream.New(upstream.Config{})
-	r.gw, err = gateway.New(ctx, gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Observer: c.observer, Logger: logger})
+	r.routes = route.New(route.Config{Cooldowns: r.store, Logger: logger})
+	if err := r.routes.Load(ctx); err != nil {
+		r.t.Fatal(err)
+	}
+	r.gw, err = gateway.New(ctx, gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Routes: r.routes,
+		Observer: c.observer, Logger: logger})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -26,6 +26,10 @@ type verdict struct {
 	keep   bool // success, or a definite permanent failure: stored and replayed (semantics 14)
 	wait   time.Duration
 	lane   string
+	signal signal.Signal
+
+	limited bool // the attempt had less than its own time-out: it says nothing of the provider
+	cooled  bool // the route's cool-down was set by it
 }
 
 func (v verdict) ending() intent.Ending {
@@ -43,7 +47,7 @@ func (e *execution) judge(status int, header map[string][]string, body []byte) v
 	a := signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
 		ReceivedAt: time.Now(), Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
 	s := signal.Classify(a)
-	v := verdict{end: ledger.AttemptFailed, status: status, kind: s.ProviderErrorType, rule: "semantics 3",
+	v := verdict{end: ledger.AttemptFailed, status: status, kind: s.ProviderErrorType, rule: "semantics 3", signal: s,
 		reason: "the provider answered " + strconv.Itoa(status)}
 	if wait, ok := s.RetryAfter(); ok {
 		v.wait = wait
@@ -57,6 +61,7 @@ func (e *execution) judge(status int, header map[string][]string, body []byte) v
 	}
 	lasting := !s.Retryable && slices.Contains(permanent, status) && s.Class != signal.QuotaExhausted
 	v.keep = known && (lasting || mutant.On("stored-transient-failure"))
+	e.cool(&v)
 	return v
 }
 
@@ -133,7 +138,32 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 		v.end = ledger.AttemptNotSent
 		fail.Safe = safeYes
 	}
+	v.signal = e.transportSignal(err, cause, ue)
+	v.limited = errors.Is(cause, errTotal) && !e.watch.whole
 	return v, fail
+}
+
+// transportSignal is what is known of the provider when no whole answer came.
+func (e *execution) transportSignal(err, cause error, ue *upstream.Error) signal.Signal {
+	t := &signal.Transport{RequestBytesSent: signal.SentAll}
+	if ue != nil {
+		t = signal.FromError(err, sentWords[ue.Sent], 0)
+	}
+	switch {
+	case cause != nil && (leftAlone(cause) || errors.Is(cause, errInterrupted)):
+		t.Error = "client disconnected"
+	case cause != nil || ue != nil && ue.Timeout:
+		t.Error = "timeout"
+	}
+	return signal.Classify(signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
+		ReceivedAt: time.Now(), Phase: signal.NoResponse, Transport: t})
+}
+
+var sentWords = map[upstream.Sent]signal.Sent{upstream.None: signal.SentNone, upstream.Partial: signal.SentPartial, upstream.All: signal.SentAll}
+
+// cutSignal is an answer that began and did not end.
+func cutSignal() signal.Signal {
+	return signal.Signal{Class: signal.Unknown, Retryable: true, ProviderErrorType: string(CodeIncomplete)}
 }
 
 // cause is why this process broke the call off, nil when it did not.
@@ -146,7 +176,7 @@ func (e *execution) cause() error {
 
 // leftAlone says that a call was broken off because no client was left.
 func leftAlone(cause error) bool {
-	return errors.Is(cause, errClientsGone) || errors.Is(cause, errFinishLimit) || errors.Is(cause, errDrainQuota)
+	return errors.Is(cause, errClientsGone) || errors.Is(cause, errGone) || errors.Is(cause, errFinishLimit) || errors.Is(cause, errDrainQuota)
 }
 
 func kindOf(cause error) string {
@@ -163,6 +193,8 @@ func ruleOf(cause error) string {
 	switch {
 	case errors.Is(cause, errClientsGone):
 		return "on_disconnect: cancel"
+	case errors.Is(cause, errGone):
+		return "semantics 25"
 	case errors.Is(cause, errFinishLimit):
 		return "finish_limit"
 	case errors.Is(cause, errDrainQuota):
@@ -182,7 +214,7 @@ func ruleOf(cause error) string {
 }
 
 // failedTransport ends an attempt that got no answer.
-func (e *execution) failedTransport(err error) {
+func (e *execution) failedTransport(err error) *outcome {
 	v, fail := e.transportVerdict(err)
-	e.conclude(v, ending{fail: fail}, nil)
+	return &outcome{verdict: v, how: ending{fail: fail}}
 }

@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/signal"
+)
+
+// outcome is how an attempt ended that did not succeed, with what its clients get if nothing follows it.
+type outcome struct {
+	verdict
+	how  ending
+	body *ledger.Body // kept as evidence, or as the answer
+	// The provider's own error: what is shown of it, and how it is kept.
+	document []byte
+	reply    *stored
+	answered *stored
+
+	visible  bool // clients have a part of the answer
+	recorded bool // the attempt's end is on record
+	evidence json.RawMessage
+}
+
+// again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
+func (e *execution) again(o *outcome) bool {
+	e.attempted(o.end, o.kind)
+	f, d := e.decide(o)
+	if d.Action == decision.Retry || d.Action == decision.Wait {
+		if e.nest.route.Budget().Take() {
+			return e.follow(o, f, d)
+		}
+		f.Spent = true // somebody else took it in this moment
+		d = decision.Decide(f, e.nest.rules.decide)
+	}
+	o.evidence = evidence(f, d)
+	e.nest.quit(e.health(&o.verdict))
+	e.conclude(o)
+	return false
+}
+
+// decide asks the one function that decides (semantics 5).
+func (e *execution) decide(o *outcome) (decision.Facts, decision.Decision) {
+	f := decision.Facts{Signal: o.signal, Status: o.status, End: ends[o.end], Hold: e.op.Head().Hold, Visible: o.visible,
+		Left: e.attached() == 0 || e.stopped(), Broken: !e.nest.ticket.Live(), Attempt: e.attempts() + e.inherited,
+		Spent: e.nest.route.Budget().Tokens() < 1, Remaining: e.budget.Remaining(time.Now()), Roll: rand.Float64()}
+	return f, decision.Decide(f, e.nest.rules.decide)
+}
+
+// stopped says that the call was broken off for good: by its clients, or by this process's end.
+func (e *execution) stopped() bool {
+	c := e.cause()
+	return leftAlone(c) || errors.Is(c, errInterrupted)
+}
+
+var ends = map[ledger.AttemptEnd]decision.End{ledger.AttemptSuccess: decision.Success, ledger.AttemptFailed: decision.Failed,
+	ledger.AttemptUnknown: decision.Unknown, ledger.AttemptNotSent: decision.NotSent}
+
+// evidence is what the log keeps of a decision, so that another policy can be asked about it.
+func evidence(f decision.Facts, d decision.Decision) json.RawMessage {
+	f.Signal.Message = "" // the provider's words may quote the request
+	p, err := json.Marshal(struct {
+		Facts    decision.Facts    `json:"facts"`
+		Decision decision.Decision `json:"decision"`
+	}{f, d})
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+// follow waits as decided and makes the next attempt durable (semantics 32, 36).
+func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bool {
+	o.evidence = evidence(f, d)
+	e.logEnd(o.verdict)
+	e.next.Trigger = "retry: " + o.reason
+	e.clear()
+	var ok bool
+	if d.Action == decision.Retry {
+		ok = e.followSoon(o, d.Delay)
+	} else {
+		ok = e.followLater(o, d.Delay)
+	}
+	if !ok {
+		e.nest.route.Budget().Put()
+		e.nest.quit(e.health(&o.verdict))
+		e.conclude(o)
+		return false
+	}
+	e.sending()
+	e.g.observer.Retry(e.wf.Name, f.Trigger())
+	return true
+}
+
+// followSoon keeps slot and permit over a short wait. An intent that is held has its definite failure on record first:
+// a crash in the wait must not make it an unknown one.
+func (e *execution) followSoon(o *outcome, delay time.Duration) bool {
+	ending := o.verdict.ending()
+	ending.Evidence = o.evidence
+	held := e.op.Head().Hold
+	if held {
+		if !e.endAttempt(o, delay) {
+			return false
+		}
+	}
+	if !e.sleep(delay) {
+		return false
+	}
+	if o.cooled || !e.nest.ticket.Live() {
+		if b, err := e.nest.renewIn(e.ctx, time.Now().Add(e.patience())); b != nil || err != nil {
+			return false
+		}
+	}
+	var err error
+	if held {
+		err = e.op.Dispatch(e.next)
+	} else {
+		err = e.op.Again(ending, e.next)
+		o.recorded = err == nil
+	}
+	return e.durable(err)
+}
+
+// followLater gives slot and permit back for the time of a long wait.
+func (e *execution) followLater(o *outcome, delay time.Duration) bool {
+	if !e.endAttempt(o, delay) {
+		return false
+	}
+	e.nest.quit(e.health(&o.verdict))
+	if !e.sleep(delay) {
+		return false
+	}
+	if b, err := e.nest.waitIn(e.ctx, e.nest.enter(), time.Now().Add(e.patience())); b != nil || err != nil {
+		return false
+	}
+	return e.durable(e.op.Dispatch(e.next))
+}
+
+// endAttempt puts the end of an attempt on record before a wait.
+func (e *execution) endAttempt(o *outcome, delay time.Duration) bool {
+	ending := o.verdict.ending()
+	ending.Evidence, ending.ReadyAt = o.evidence, e.readyAt(delay)
+	if delay > decision.NestWait {
+		ending.Lane = intent.LaneAdmission
+	}
+	err := e.op.EndAttempt(ending)
+	o.recorded = err == nil
+	return e.durable(err)
+}
+
+// durable says whether a write came through; without it nothing is sent.
+func (e *execution) durable(err error) bool {
+	if err != nil {
+		e.g.observer.StoreError(e.wf.Name)
+		e.g.logger.Error("a further attempt could not be put on record; nothing is sent", "intent", e.op.ID(), "error", err)
+	}
+	return err == nil
+}
+
+// sleep waits for d. It is false when the call is broken off meanwhile, by its last client above all.
+func (e *execution) sleep(d time.Duration) bool {
+	if !e.rest() {
+		return false
+	}
+	defer e.work()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.ctx.Done():
+		return false
+	}
+}
+
+// clear forgets what an attempt brought, of which nobody has seen anything.
+func (e *execution) clear() {
+	e.rec.reset()
+	e.anew()
+}
+
+// health is what an attempt says of its provider (semantics 34): its own failures alone count, neither what it refuses
+// nor what we or our clients broke off.
+func (e *execution) health(v *verdict) breaker.Result {
+	if v.limited || e.stopped() && !mutant.On("cancel-is-failure") {
+		return breaker.Ignored
+	}
+	switch v.signal.Class {
+	case signal.ServerError, signal.Overloaded, signal.Timeout, signal.Connection, signal.Unknown:
+		return breaker.Failure
+	}
+	return breaker.Ignored
+}
+
+// cool sets the route's cool-down where the provider says how long to stay away (semantics 34). A request too large for
+// the limit says nothing of others; quota is no rate.
+func (e *execution) cool(v *verdict) {
+	if v.wait <= 0 || !v.signal.Retryable {
+		return
+	}
+	switch v.signal.Class {
+	case signal.RateLimited, signal.Overloaded:
+		e.nest.route.Cool(v.wait, v.kind)
+		v.cooled = true
+	}
+}
