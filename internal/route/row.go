@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 const (
@@ -25,7 +27,7 @@ type row struct {
 // save writes the row and waits for it, but not long.
 func (r *Route) save(wait time.Duration, reason string) {
 	t := r.table
-	if t.cfg.Cooldowns == nil {
+	if t.cfg.Cooldowns == nil || mutant.On("cooldown-in-memory") {
 		return
 	}
 	written := r.row.want(t.now().Add(wait), reason, func() bool { return t.spawn(r.write) })

@@ -65,6 +65,7 @@ var mutants = []struct {
 	{"probe-slot-lost", "breaker", "TestSlotReturns", "semantics 34: a probe without a verdict gives its slot back"},
 	{"late-result-closes", "breaker", "TestLateResultsChangeNothing", "a call from before the trip says nothing of the provider now"},
 	{"shorter-cooldown-wins", "internal/route", "TestBR028LaterCooldownWins", "semantics 34: a cool-down only ever extends"},
+	{"cooldown-in-memory", "internal/route", "TestRestartForgetsNoCooldown", "semantics 34: a cool-down survives a restart"},
 	{"release-without-jitter", "internal/route", "TestOneProbeFollows", "design §4: who waited for a route does not rush in at one instant"},
 }
 
