@@ -227,7 +227,10 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	if c.resume {
 		return errStreamLost
 	}
-	c.waiting, c.parent, c.seen = r, r.ID, nil
+	if r.State != ledger.Settled {
+		c.waiting = r // it goes on; what is settled has a successor
+	}
+	c.parent, c.seen = r.ID, nil
 	c.g.sightings.remove(s)
 	return c.firstSight()
 }

@@ -92,6 +92,7 @@ func (c *checked) all() {
 	c.once()
 	for _, r := range c.requests {
 		c.honest(r)
+		c.refused(r)
 	}
 	if c.claimed() {
 		c.kept()
@@ -103,6 +104,24 @@ func (c *checked) all() {
 }
 
 func (c *checked) claimed() bool { return c.op.Key || c.op.Workflow == "pipeline" }
+
+// refused: a store that is well, or only a little slow, refuses nobody (semantics 9).
+func (c *checked) refused(r *request) {
+	if !strings.HasPrefix(r.code(), "store_") {
+		return
+	}
+	if !slices.ContainsFunc(c.hard, func(t time.Time) bool { return !t.Before(r.began.Add(-time.Second)) && !t.After(r.ended) }) && !c.ill(r.began) {
+		c.bad("semantics 9: refused for a store that nothing ails: %v", r)
+	}
+}
+
+// ill says that a fault of the disk or the process lasted at a time.
+func (c *checked) ill(at time.Time) bool {
+	return slices.ContainsFunc(c.plan.Events, func(e event) bool {
+		from := c.history.began.Add(e.At)
+		return e.Kind != "step" && (e.Kind != "slow" || e.Delay > mild) && !at.Before(from) && !at.After(from.Add(e.For+5*time.Second))
+	})
+}
 
 // suffered says that the process or the disk had a fault, or its effects last, between two times.
 func (c *checked) suffered(from, to time.Time) bool {

@@ -70,6 +70,7 @@ type history struct {
 	skew     time.Duration
 	fault    func(faultdisk.Op) error
 	downs    []time.Time // when a process ended, or the disk suffered
+	hard     []time.Time // … and could do nothing, not only was slow
 	requests []*request
 	maxDrain int
 	wrong    []string
@@ -126,7 +127,7 @@ func (h *history) restart(p *process, patience time.Duration) {
 	h.logf("event: restart")
 	h.mu.Lock()
 	h.near = nil
-	h.downs = append(h.downs, time.Now())
+	h.suffers(true)
 	h.mu.Unlock()
 	p.shut(patience)
 	if !p.dead.Load() { // else its death revives it
@@ -134,11 +135,19 @@ func (h *history) restart(p *process, patience time.Duration) {
 	}
 }
 
+// suffers notes the time of a fault, or of its end; h.mu is held.
+func (h *history) suffers(hard bool) {
+	h.downs = append(h.downs, time.Now())
+	if hard {
+		h.hard = append(h.hard, time.Now())
+	}
+}
+
 // suffer makes the disk slow or faulty for a time, or for one sync of the log.
 func (h *history) suffer(e event) {
 	h.logf("event: disk: %s for %v", e.Kind, e.For)
 	var once atomic.Bool
-	h.setFault(func(op faultdisk.Op) error {
+	h.setFault(e.Kind != "slow" || e.Delay > mild, func(op faultdisk.Op) error {
 		switch {
 		case e.Kind == "sync" && op.Kind == faultdisk.Sync && strings.HasSuffix(op.File, "-wal") && once.CompareAndSwap(false, true):
 			return syscall.EIO
@@ -152,15 +161,15 @@ func (h *history) suffer(e event) {
 		return nil
 	})
 	time.Sleep(e.For)
-	h.setFault(nil)
+	h.setFault(e.Kind != "slow" || e.Delay > mild, nil)
 	h.logf("event: disk: well")
 }
 
-func (h *history) setFault(f func(faultdisk.Op) error) {
+func (h *history) setFault(hard bool, f func(faultdisk.Op) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fault = f
-	h.downs = append(h.downs, time.Now())
+	h.suffers(hard)
 	h.disk.SetFault(f)
 }
 

@@ -146,7 +146,7 @@ func (h *history) die(p *process, kind string) {
 	} else {
 		h.disk.Kill()
 	}
-	h.downs = append(h.downs, time.Now())
+	h.suffers(true)
 	h.near = nil
 	h.mu.Unlock()
 	p.net.kill()
@@ -173,7 +173,7 @@ func (h *history) revive() {
 			h.logf("event: up")
 			h.mu.Lock()
 			h.near = p
-			h.downs = append(h.downs, time.Now())
+			h.suffers(true)
 			h.mu.Unlock()
 			return
 		}

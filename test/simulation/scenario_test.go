@@ -91,6 +91,9 @@ func (m maker) death(at time.Duration) event {
 	return event{At: at, Kind: pick(m, "power", "kill", "restart"), For: m.between(0, 2*time.Second)}
 }
 
+// mild is a sync's delay that no commit outlives limits.commit_wait by.
+const mild = 200 * time.Millisecond
+
 // slow makes every sync take its time, so that what begins meanwhile meets on the way to the disk.
 func (m maker) slow(p *plan, from, to time.Duration) {
 	p.Events = append(p.Events, event{At: max(0, from-20*time.Millisecond), Kind: "slow", For: to - from + 500*time.Millisecond, Delay: m.between(50*time.Millisecond, 900*time.Millisecond)})
@@ -113,11 +116,13 @@ func (m maker) orphan(p *plan, o *op) {
 	at := m.between(500*time.Millisecond, 2*time.Second)
 	o.Clients = []client{{At: at, Tries: []try{patient()}}}
 	p.Events = append(p.Events, event{At: at + m.between(50*time.Millisecond, 900*time.Millisecond), Kind: pick(m, "power", "kill")})
-	again := at + m.between(2*time.Second, 4*time.Second)
+	again := at + m.between(5*time.Second, 7*time.Second) // the next process is up by then
 	for i := range 2 + m.IntN(3) {
 		o.Clients = append(o.Clients, client{At: again + m.between(0, 30*time.Millisecond), Rival: i%2 == 1, Tries: []try{patient(), patient()}})
 	}
 	m.slow(p, again, again+30*time.Millisecond)
+	e := &p.Events[len(p.Events)-1]
+	e.Delay = min(e.Delay, mild)
 }
 
 // hasty leaves while its claim is on the way to the disk: no call is made for it (semantics 25).
