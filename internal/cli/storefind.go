@@ -70,7 +70,7 @@ func loadConfig(file string) (*policy.Config, error) {
 	return nil, fmt.Errorf("the configuration is refused:%s", lines.String())
 }
 
-var errNoMemory = errors.New("a store is a file; write sqlite:FILE or a file name, without file: or :memory:")
+var errNoMemory = errors.New("a store is a file, which :memory: and file: addresses are not; write sqlite:FILE or a file name")
 
 var errNotSQLite = errors.New("this version keeps its log in SQLite; write sqlite:FILE or a file name")
 
