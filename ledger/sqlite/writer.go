@@ -30,6 +30,9 @@ func (l *Ledger) startWriter(ctx context.Context) error {
 	if l.session, err = newSession(c); err != nil {
 		return errors.Join(unavailable(err), c.Close())
 	}
+	if err := l.rewatch(); err != nil {
+		return err
+	}
 	l.workers.Go(l.write)
 	l.workers.Go(l.checkpoints)
 	return nil
@@ -95,6 +98,9 @@ func (l *Ledger) finish() {
 // commit makes b one transaction and tells its waiters.
 func (l *Ledger) commit(b *batch) {
 	err := l.errDown()
+	if err == nil {
+		err = l.lookAfterFiles()
+	}
 	if err == nil {
 		l.cfg.Hook("commit.before")
 		err = l.transact(b)
@@ -227,6 +233,9 @@ func (l *Ledger) broke(err error) {
 // the disk takes writes again.
 func (l *Ledger) reopen() error {
 	l.ckpt.drop()
+	if err := l.regain(); err != nil {
+		return err
+	}
 	l.files.heal()
 	c, err := l.files.openWriter()
 	if err != nil {
@@ -235,6 +244,9 @@ func (l *Ledger) reopen() error {
 	s, err := l.revive(c)
 	if err != nil {
 		return errors.Join(unavailable(fmt.Errorf("%s: opening again: %w", l.files.path, err)), c.Close())
+	}
+	if err := l.rewatch(); err != nil {
+		return errors.Join(err, s.close())
 	}
 	l.session = s
 	l.health.Store(nil)
