@@ -21,6 +21,9 @@ func (c *call) permit() *Error {
 	}
 	e := c.exec
 	c.enlist()
+	if e.budget.Over(time.Now()) {
+		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
+	}
 	e.barred = e.nest.enter()
 	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
 	if b := e.barred; b != nil && !(b.patient && b.wait <= e.patience()) {

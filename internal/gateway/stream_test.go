@@ -354,7 +354,7 @@ func TestBR051CancelOnDisconnect(t *testing.T) {
 // BR-053: after the first content of one answer nothing of another follows: no retry, no other tier.
 func TestBR053NoSecondAnswerBehindTheFirst(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {tiers: [{name: a, provider: openai}, {name: b, provider: openai, model: gpt-5-mini}]}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  default: {tiers: [{name: a, provider: openai}, {name: b, provider: openai, model: gpt-5-mini}]}", 1)
 	})
 	r.script("join", `{"fault":"reset:3","chunks":6}`)
 	a := r.must(streamed("join").key("k"), 200)

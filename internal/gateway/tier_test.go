@@ -9,7 +9,7 @@ import (
 // A tier's model is what goes out, however the body names another, and as often as it does.
 func TestTierModel(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "default: {}", `default: {tiers: [{name: only, model: "cheap\"er"}]}`, 1)
+		c.yaml = strings.Replace(c.yaml, "default: {retry: {max_attempts: 1}}", `default: {tiers: [{name: only, model: "cheap\"er"}]}`, 1)
 	})
 	for _, body := range []string{
 		`{"model":"dear","messages":[{"role":"user","content":"op=tier"}]}`,
@@ -33,7 +33,7 @@ func TestTierModel(t *testing.T) {
 func TestBR012SmallBudget(t *testing.T) {
 	r := newRig(t)
 	r.script("budget", "hang", "ok")
-	r.must(chat("budget").key("k").with("Holdfast-Deadline-Ms", "1"), 504)
+	r.must(chat("budget").key("k").with("Holdfast-Deadline-Ms", "60"), 504)
 	wait(t, func() bool { return r.do(chat("budget").key("k")).status == 200 })
 	if n := r.sim.Counts("budget").Effects; n != 1 {
 		t.Errorf("%d effects", n)
