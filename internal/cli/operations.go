@@ -51,10 +51,13 @@ func (s *operationSource) with(ctx context.Context, f func(*adminAPI) error) err
 }
 
 var (
-	intentID   = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
-	idPrefix   = regexp.MustCompile(`^[0-9a-fA-F][0-9a-fA-F-]{5,34}$`)
-	highestID  = "ffffffff-ffff-ffff-ffff-ffffffffffff"
-	candidates = 5 // that are named where a prefix fits several
+	intentID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	idPrefix = regexp.MustCompile(`^[0-9a-fA-F][0-9a-fA-F-]{5,34}$`)
+)
+
+const (
+	candidates = 5    // that are named where a prefix fits several
+	prefixPage = 1000 // far more than begin in one moment
 )
 
 // lookup finds an operation by its id, its full idem:… key, its caller's own key, or the beginning of its id. Callers
@@ -82,15 +85,19 @@ func lookup(ctx context.Context, api *adminAPI, name, tenant string, preferred .
 	return v, err
 }
 
-// byPrefix finds the one operation whose id begins with name. Ids are ordered, so a page that ends at the highest id
-// with this beginning holds it, if anything does.
+// byPrefix finds the one operation whose id begins with name. Listings go back in time, and an id begins with its
+// own: a page that begins just behind the last moment that fits holds it, if anything does.
 func byPrefix(ctx context.Context, api *adminAPI, name string, q url.Values, tenant string) (v admin.Intent, err error) {
 	if !idPrefix.MatchString(name) {
 		return v, errNoSuch
 	}
 	name = strings.ToLower(name)
-	q.Set("before", name+highestID[len(name):])
-	q.Set("limit", strconv.Itoa(candidates+1))
+	limit := candidates + 1
+	if len(name) > len("01a22a4b-b30f") { // others of the same moment may stand before it
+		limit = prefixPage
+	}
+	q.Set("before", momentAfter(name))
+	q.Set("limit", strconv.Itoa(limit))
 	if tenant != "" {
 		q.Set("tenant", tenant)
 	}
@@ -113,6 +120,18 @@ func byPrefix(ctx context.Context, api *adminAPI, name string, q url.Values, ten
 		return v, fmt.Errorf("%d ids begin with %s; give more of it:\n  %s", len(ids), name, strings.Join(ids, "\n  "))
 	}
 	return api.intent(ctx, ids[0]) // a page is without history
+}
+
+// momentAfter is an id's beginning that is later than any id which begins with prefix. The time of an id is its first
+// twelve digits, in milliseconds; two more make up for makers that count alike.
+func momentAfter(prefix string) string {
+	digits := strings.ReplaceAll(prefix, "-", "") + "ffffffffffff"
+	ms, err := strconv.ParseUint(digits[:12], 16, 64)
+	if err != nil || ms > 1<<48-3 {
+		return "ffffffff-ffff"
+	}
+	digits = fmt.Sprintf("%012x", ms+2)
+	return digits[:8] + "-" + digits[8:]
 }
 
 func ofTenant(tenant string) string {

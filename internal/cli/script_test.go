@@ -190,6 +190,7 @@ var masks = []struct {
 	{regexp.MustCompile(`\+\d+(\.\d+)?(ms|s|m\d\ds)\b`), "+T"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m\d\ds)\b`), "T"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDR"},
+	{regexp.MustCompile(`/[0-9a-f]{8}, tier`), "/CREDENTIAL, tier"},
 	{regexp.MustCompile(`process \d+`), "process N"},
 	{regexp.MustCompile(`(\S)  +`), "$1  "},
 }
