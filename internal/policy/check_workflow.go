@@ -126,7 +126,7 @@ const (
 
 func (k *checker) mechanisms(path string, w *Workflow) {
 	b := &w.Breaker
-	if k.c.Written(path+".breaker") && !k.c.isDefault(segments(path+".breaker")) && w.Bulkhead.MaxConcurrent == 0 && !slices.ContainsFunc(w.Tiers, func(t Tier) bool { return t.Bulkhead != nil }) {
+	if k.c.Written(path+".breaker") && !k.c.isDefault(segments(path+".breaker")) && slices.ContainsFunc(w.bulkheads(), unbounded) {
 		k.warn(path+".breaker", "stands without a bulkhead: a slow provider fills every worker before it opens", "add bulkhead: {max_concurrent: 30}")
 	}
 	if b.FailureThreshold < fewestFailures || b.FailureThreshold > mostFailures {
