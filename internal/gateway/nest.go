@@ -29,6 +29,7 @@ type rules struct {
 // tier is a workflow's place at one provider: its slots, and those of them that work for nobody may hold.
 type tier struct {
 	slots  *bulkhead.Semaphore // nil: only limits.workers
+	waits  bool                // bulkhead.wait
 	quota  int                 // semantics 25
 	drains drains
 }
@@ -79,7 +80,7 @@ func newTier(cfg *policy.Config, w *policy.Workflow, name string, shared map[str
 	if slots <= 0 {
 		slots = cfg.Limits.Workers
 	}
-	t := &tier{quota: max(1, int(float64(slots)*w.FinishQuota))}
+	t := &tier{waits: b.Wait, quota: max(1, int(float64(slots)*w.FinishQuota))}
 	if b.MaxConcurrent <= 0 {
 		return t
 	}
@@ -100,7 +101,6 @@ type nest struct {
 	tier     *tier
 	route    *route.Route
 	priority bulkhead.Priority
-	waits    bool // bulkhead.wait
 
 	slot   bool
 	inside bool
@@ -122,7 +122,7 @@ func (b *barred) refusal() *Error { return &Error{Code: b.code, Message: b.messa
 func (n *nest) enter() *barred {
 	if !n.slot && n.tier.slots != nil {
 		if !n.tier.slots.Try(bulkhead.Interactive) {
-			return &barred{code: CodeBulkheadFull, message: "all slots of this tier's bulkhead are in use; nothing was sent", patient: n.waits}
+			return &barred{code: CodeBulkheadFull, message: "all slots of this tier's bulkhead are in use; nothing was sent", patient: n.tier.waits}
 		}
 		n.slot = true
 	}

@@ -38,7 +38,7 @@ func (c *call) enlist() {
 	e.next = c.attempt()
 	r := g.nests[c.wf.Name]
 	e.nest = nest{rules: r, tier: r.tiers[e.next.Tier], route: g.routes.Get(e.next.Route, r.breaker, c.wf.Retry.Share),
-		priority: priorities[c.priority], waits: c.wf.Bulkhead.Wait}
+		priority: priorities[c.priority]}
 	total := c.wf.Timeouts.Total
 	if c.deadline > 0 {
 		e.impatient = c.deadline < total
