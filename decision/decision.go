@@ -2,7 +2,6 @@
 package decision
 
 import (
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -74,7 +73,7 @@ type Facts struct {
 	Attempt int `json:"attempt"`
 	// Remaining is what is left of the operation's budget, in nanoseconds.
 	Remaining time.Duration `json:"remaining_ns"`
-	// Roll, in [0, 1), stands for chance: the same facts give the same delay.
+	// Roll, in [0, 1), stands for chance: the same facts give the same delay. What is outside counts as the nearer end.
 	Roll float64 `json:"roll"`
 }
 
@@ -116,6 +115,10 @@ func Decide(f Facts, p Policy) Decision {
 		return d
 	}
 	stated, _ := f.Signal.RetryAfter()
+	if stated > retry.Longest {
+		return Decision{Action: Fail, Delay: stated, Rule: "semantics 34", Condition: RetryAfterExceedsDeadline,
+			Reason: "the provider asks for a wait of " + text(stated) + "; nothing is kept waiting for more than " + text(retry.Longest)}
+	}
 	delay := p.Backoff.Delay(f.Attempt, stated, f.chance)
 	d := Decision{Action: Retry, Delay: delay, Rule: "retry.on", Reason: "it may be tried again"}
 	if delay > NestWait {
@@ -132,7 +135,14 @@ func (f Facts) chance(n int64) int64 {
 	if n <= 0 {
 		return 0
 	}
-	return min(int64(f.Roll*float64(n)), n-1)
+	at := f.Roll * float64(n)
+	if !(at > 0) { // no number is the least
+		return 0
+	}
+	if at >= float64(n-1) {
+		return n - 1
+	}
+	return int64(at)
 }
 
 // final says whether nothing is sent again, whatever the wait.
@@ -152,7 +162,7 @@ func (f Facts) final(p Policy) (Decision, bool) {
 	case f.Left:
 		return fail("semantics 25", "", "no client waits for the answer")
 	case !f.Signal.Retryable:
-		return fail("signal.retryable", f.condition(), "the provider's answer rules it out: "+string(f.Signal.Class))
+		return fail("signal.retryable", f.condition(), "the provider's answer rules it out"+f.class())
 	case !f.triggers(p.On):
 		return fail("retry.on", "", "retry.on does not list "+f.Trigger())
 	case f.Broken && !mutant.On("retry-outside-breaker"):
@@ -163,6 +173,13 @@ func (f Facts) final(p Policy) (Decision, bool) {
 		return fail("retry.share", "", "the route's share of retries is used up")
 	}
 	return Decision{}, false
+}
+
+func (f Facts) class() string {
+	if f.Signal.Class == "" { // the policy's own words made it a failure
+		return ""
+	}
+	return ": " + string(f.Signal.Class)
 }
 
 func (f Facts) condition() string {
@@ -191,8 +208,9 @@ func (f Facts) tooLong(p Policy, delay, stated time.Duration) Decision {
 	return d
 }
 
+// text is a duration for people.
 func text(d time.Duration) string {
-	if d == math.MaxInt64 {
+	if d > 100*365*24*time.Hour {
 		return "centuries"
 	}
 	return d.Round(time.Millisecond).String()

@@ -58,6 +58,7 @@ var mutants = []struct {
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
 	{"jitter-without-floor", "retry", "TestFloorHolds", "interface §5: Retry-After is a floor"},
 	{"retry-beyond-share", "retry", "TestRetriesAreAShare", "semantics 35: retries are a share of the traffic"},
+	{"retry-outside-breaker", "decision", "TestBreakerEndsInnerRetries", "design §2: retries end once their breaker is open"},
 	{"budget-for-each-attempt", "deadline", "TestRemaining", "design §1: all attempts and waits spend one budget"},
 	{"reserve-ignored", "bulkhead", "TestReserve", "semantics 33: Batch never takes reserved interactive capacity"},
 	{"waits-without-order", "bulkhead", "TestOrder", "interface §2: Holdfast-Priority decides who goes first"},
