@@ -13,9 +13,13 @@ type Holding struct {
 func (g *Gateway) Holding() (h Holding) {
 	g.registry.each(func(*execution) { h.Executions++ })
 	h.Working, h.Memory = g.working.Load(), g.mem.used.Load()
+	seen := map[*drains]bool{}
 	for _, r := range g.nests {
 		for _, t := range r.tiers {
-			h.Drains += t.drains.count()
+			if !seen[t.drains] {
+				seen[t.drains] = true
+				h.Drains += t.drains.count()
+			}
 			if t.slots != nil {
 				_, used, _, _ := t.slots.Snapshot()
 				h.Slots += used

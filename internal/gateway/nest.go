@@ -31,18 +31,25 @@ type tier struct {
 	slots  *bulkhead.Semaphore // nil: only limits.workers
 	waits  bool                // bulkhead.wait
 	quota  int                 // semantics 25
-	drains drains
+	drains *drains             // of all that share the slots, or limits.workers
+}
+
+// shared is what tiers have in common: slots by the bulkhead's name, and who drains in them.
+type shared struct {
+	slots  map[string]*bulkhead.Semaphore
+	drains map[string]*drains // "": in limits.workers
 }
 
 // nests compiles the nest of every workflow. Workflows that name the same bulkhead share it (semantics 33).
 func nests(cfg *policy.Config) map[string]*rules {
-	all, shared := make(map[string]*rules, len(cfg.Workflows)), map[string]*bulkhead.Semaphore{}
+	all := make(map[string]*rules, len(cfg.Workflows))
+	common := shared{map[string]*bulkhead.Semaphore{}, map[string]*drains{"": {}}}
 	for i := range cfg.Workflows {
 		w := &cfg.Workflows[i]
 		r := &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
 			ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
 		for _, name := range tierNames(cfg, w) {
-			r.tiers[name] = newTier(cfg, w, name, shared)
+			r.tiers[name] = newTier(cfg, w, common)
 		}
 		all[w.Name] = r
 	}
@@ -71,7 +78,7 @@ func tierNames(cfg *policy.Config, w *policy.Workflow) []string {
 	return names
 }
 
-func newTier(cfg *policy.Config, w *policy.Workflow, name string, shared map[string]*bulkhead.Semaphore) *tier {
+func newTier(cfg *policy.Config, w *policy.Workflow, common shared) *tier {
 	b := w.Bulkhead
 	if len(w.Tiers) == 1 && w.Tiers[0].Bulkhead != nil {
 		b = *w.Tiers[0].Bulkhead
@@ -81,17 +88,18 @@ func newTier(cfg *policy.Config, w *policy.Workflow, name string, shared map[str
 		slots = cfg.Limits.Workers
 	}
 	t := &tier{waits: b.Wait, quota: max(1, int(float64(slots)*w.FinishQuota))}
-	if b.MaxConcurrent <= 0 {
-		return t
+	switch {
+	case b.MaxConcurrent <= 0:
+		t.drains = common.drains[""]
+	case b.Name == "":
+		t.slots, t.drains = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve}), &drains{}
+	default:
+		if common.slots[b.Name] == nil {
+			common.slots[b.Name] = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve})
+			common.drains[b.Name] = &drains{}
+		}
+		t.slots, t.drains = common.slots[b.Name], common.drains[b.Name]
 	}
-	if b.Name == "" {
-		t.slots = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve})
-		return t
-	}
-	if shared[b.Name] == nil {
-		shared[b.Name] = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve})
-	}
-	t.slots = shared[b.Name]
 	return t
 }
 
