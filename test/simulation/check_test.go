@@ -13,11 +13,11 @@ import (
 )
 
 // check holds the history against the invariants of design.md §1, once everything is over.
-func (h *history) check(records []*ledger.Record, ends map[string][]ledger.AttemptEnd) {
+func (h *history) check(records []*ledger.Record, attempts map[string]attempts) {
 	calls := h.far.calls()
 	for i := range h.plan.Ops {
 		o := &h.plan.Ops[i]
-		c := &checked{history: h, op: o, ends: ends}
+		c := &checked{history: h, op: o, attempts: attempts}
 		for _, k := range calls {
 			if k.op == o.ID {
 				c.calls = append(c.calls, k)
@@ -78,7 +78,7 @@ type checked struct {
 	calls    []*call
 	records  []*ledger.Record
 	requests []*request
-	ends     map[string][]ledger.AttemptEnd // by intent
+	attempts map[string]attempts // by intent
 }
 
 func (c *checked) bad(format string, a ...any) {
@@ -93,6 +93,7 @@ func (c *checked) all() {
 	for _, r := range c.requests {
 		c.honest(r)
 		c.refused(r)
+		c.told(r)
 	}
 	if c.claimed() {
 		c.kept()
@@ -112,6 +113,16 @@ func (c *checked) refused(r *request) {
 	}
 	if !slices.ContainsFunc(c.hard, func(t time.Time) bool { return !t.Before(r.began.Add(-time.Second)) && !t.After(r.ended) }) && !c.ill(r.began) {
 		c.bad("semantics 9: refused for a store that nothing ails: %v", r)
+	}
+}
+
+// told: a client that stays is told something, unless the gateway's end came between.
+func (c *checked) told(r *request) {
+	if r.status != 0 || r.left || r.err == nil || strings.Contains(r.err.Error(), "refused") {
+		return
+	}
+	if !slices.ContainsFunc(c.downs, func(t time.Time) bool { return !t.Before(r.began) && !t.After(r.ended) }) {
+		c.bad("a client that stays is told nothing: %v", r)
 	}
 }
 
@@ -139,19 +150,12 @@ func (c *checked) execution(n int) *call {
 
 // logged: a call that the provider saw is an attempt in the recovered log, and a success was one (semantics 1, 27).
 func (c *checked) logged() {
-	attempts, complete := 0, 0
+	logged, complete := 0, 0
 	for _, r := range c.records {
-		attempts += r.Attempt
-		if r.ParentID != "" { // it may have taken over its predecessor's count
-			for _, p := range c.records {
-				if p.ID == r.ParentID {
-					attempts -= min(p.Attempt, r.Attempt-1)
-				}
-			}
-		}
+		logged += c.attempts[r.ID].began
 	}
-	if len(c.calls) > attempts {
-		c.bad("design §1.1: the provider saw %d calls, the log has %d attempts", len(c.calls), attempts)
+	if len(c.calls) > logged {
+		c.bad("design §1.1: the provider saw %d calls, the log has %d attempts", len(c.calls), logged)
 	}
 	for _, k := range c.calls {
 		if k.complete {
@@ -175,7 +179,7 @@ func (c *checked) logged() {
 func (c *checked) definite() {
 	failed, without := 0, 0
 	for _, r := range c.records {
-		for _, end := range c.ends[r.ID] {
+		for _, end := range c.attempts[r.ID].ends {
 			if end == ledger.AttemptFailed {
 				failed++
 			}

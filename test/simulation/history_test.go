@@ -258,9 +258,9 @@ func (h *history) rest() {
 	}
 	p.armed.Store(nil)
 	records := h.records(p.store)
-	ends := h.ends(p.store, records)
+	attempts := h.attempts(p.store, records)
 	p.shut(30 * time.Second)
-	h.check(records, ends)
+	h.check(records, attempts)
 }
 
 func (h *history) records(l ledger.Ledger) []*ledger.Record {
@@ -280,19 +280,29 @@ func (h *history) records(l ledger.Ledger) []*ledger.Record {
 	}
 }
 
-// ends are those of every record's attempts, by intent.
-func (h *history) ends(l ledger.Ledger, records []*ledger.Record) map[string][]ledger.AttemptEnd {
-	byID := map[string][]ledger.AttemptEnd{}
+// attempts are those of one intent, as its history has them.
+type attempts struct {
+	began int
+	ends  []ledger.AttemptEnd
+}
+
+func (h *history) attempts(l ledger.Ledger, records []*ledger.Record) map[string]attempts {
+	byID := map[string]attempts{}
 	for _, r := range records {
 		list, err := l.History(context.Background(), r.ID)
 		if err != nil {
 			h.violation("the history of %s cannot be read: %v", r.ID, err)
 		}
+		var a attempts
 		for _, e := range list {
-			if e.Kind == "attempt_end" {
-				byID[r.ID] = append(byID[r.ID], e.End)
+			switch e.Kind {
+			case "attempt":
+				a.began++
+			case "attempt_end":
+				a.ends = append(a.ends, e.End)
 			}
 		}
+		byID[r.ID] = a
 	}
 	return byID
 }

@@ -166,8 +166,11 @@ func (m maker) op(id int) op {
 	case m.chance(0.1):
 		m.seeker(&o)
 		return o
-	case o.Stream && m.chance(0.1):
+	case o.Stream && m.chance(0.2):
 		m.resumer(&o)
+		return o
+	case m.chance(0.07):
+		m.stubborn(&o)
 		return o
 	}
 	for range 1 + m.IntN(3) {

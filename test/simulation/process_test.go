@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
@@ -41,9 +42,9 @@ type process struct {
 func (h *history) start() (*process, error) {
 	ctx := context.Background()
 	p := &process{over: make(chan struct{}), h: h, net: newListener()}
-	logger := slog.New(slog.DiscardHandler)
+	logger := slog.New(alarm{h, slog.DiscardHandler})
 	if h.world.verbose {
-		logger = slog.New(slog.NewTextHandler(logWriter{h}, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		logger = slog.New(alarm{h, slog.NewTextHandler(logWriter{h}, &slog.HandlerOptions{Level: slog.LevelDebug})})
 	}
 	var err error
 	p.store, err = sqlite.Open(ctx, sqlite.Config{Path: storePath, Env: "sim", Disk: h.disk, Readers: 1, Logger: logger, Hook: p.point,
@@ -54,9 +55,13 @@ func (h *history) start() (*process, error) {
 	}
 	cfg := h.world.policies[h.plan.Workers]
 	p.log = intent.New(intent.Config{Ledger: p.store, CommitWait: cfg.Limits.CommitWait, Exclusive: true, Logger: logger})
+	routes := route.New(route.Config{Cooldowns: p.store, Logger: logger})
 	if _, err = p.log.Recover(ctx); err == nil {
+		err = routes.Load(ctx)
+	}
+	if err == nil {
 		p.calls = upstream.New(upstream.Config{DialContext: p.dial})
-		g := gateway.Config{Policy: cfg, Ledger: p.store, Log: p.log, Upstream: p.calls, Logger: logger}
+		g := gateway.Config{Policy: cfg, Ledger: p.store, Log: p.log, Upstream: p.calls, Routes: routes, Logger: logger}
 		p.gw, err = gateway.New(ctx, g)
 		if err == nil && h.plan.rival() {
 			p.rival, err = gateway.New(ctx, g)
@@ -102,6 +107,31 @@ func joinClose(err error, store *sqlite.Ledger) error {
 	}
 	return err
 }
+
+// alarm hears of panics, which the gateway outlives.
+type alarm struct {
+	h *history
+	slog.Handler
+}
+
+func (a alarm) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= slog.LevelWarn || a.Handler.Enabled(ctx, l)
+}
+
+func (a alarm) Handle(ctx context.Context, r slog.Record) error {
+	if strings.Contains(r.Message, "panic") {
+		text := r.Message
+		r.Attrs(func(x slog.Attr) bool { text += " " + x.String(); return true })
+		a.h.violation("%s", text)
+	}
+	if !a.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return a.Handler.Handle(ctx, r)
+}
+
+func (a alarm) WithAttrs(list []slog.Attr) slog.Handler { return alarm{a.h, a.Handler.WithAttrs(list)} }
+func (a alarm) WithGroup(name string) slog.Handler      { return alarm{a.h, a.Handler.WithGroup(name)} }
 
 type logWriter struct{ h *history }
 

@@ -53,6 +53,21 @@ func (m maker) seeker(o *op) {
 	o.Clients = []client{c}
 }
 
+// stubborn asks again under its key while the provider fails in passing: no such failure is kept (semantics 14).
+func (m maker) stubborn(o *op) {
+	o.Key, o.Workflow = true, pick(m, "default", "strict", "wait", "conflict")
+	for range 3 + m.IntN(6) {
+		o.Turns = append(o.Turns, turn{Do: refuses, Status: pick(m, 500, 503, 529), Work: m.between(0, 100*time.Millisecond)})
+	}
+	c := client{At: m.between(0, 3*time.Second), Counted: m.chance(0.5)}
+	for range 4 {
+		t := patient()
+		t.Wait = m.between(100*time.Millisecond, 2*time.Second)
+		c.Tries = append(c.Tries, t)
+	}
+	o.Clients = []client{c}
+}
+
 // hurried has a vote whose network falls silent, and all ask again, counting their retries, before anybody here has
 // heard of an end: as many predecessors, each to be adopted once (semantics 20).
 func (m maker) hurried(o *op) {

@@ -19,14 +19,14 @@ func (w *world) breaks(t *testing.T, p *plan) (often int) {
 	return often
 }
 
-// shrink leaves out of a plan whatever it does not need to break.
+// shrink leaves out of a plan whatever it does not need to break as often as it does.
 func (w *world) shrink(t *testing.T, p *plan) (parts []string, often int) {
 	if often = w.breaks(t, p); often == 0 {
 		return nil, 0
 	}
 	for _, part := range p.parts() {
 		more := append(slices.Clone(parts), part)
-		if n := w.breaks(t, p.without(more)); n > 0 {
+		if n := w.breaks(t, p.without(more)); n >= often {
 			parts, often = more, n
 		}
 	}
