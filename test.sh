@@ -139,11 +139,11 @@ sequential() {
 stage_race() {
   need cc gcc libc6-dev
   need curl curl ca-certificates
-  # Left out besides: what runs one goroutine at a time thousands of times over (power cuts, torn logs, the
+  # Left out besides: what runs one goroutine at a time thousands of times over (power cuts, torn logs, bombs, the
   # simulation), and bench, which starts programs. All of it runs without the detector.
   local left_out
   left_out=$(sequential)
-  CGO_ENABLED=1 go_test -race -skip '^(TestPowerCuts|TestTornLog)$' \
+  CGO_ENABLED=1 go_test -race -skip '^(TestPowerCuts|TestTornLog|TestBombs)$' \
     $(units | grep -v '/test/simulation$\|/internal/bench$' | grep -vxF "${left_out:-none}")
 }
 
