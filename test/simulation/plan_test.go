@@ -194,7 +194,7 @@ func (m maker) client(o *op) client {
 	for range 1 + m.IntN(3) {
 		c.Tries = append(c.Tries, m.try())
 	}
-	if o.Key && m.chance(0.2) {
+	if o.Key && m.chance(0.35) {
 		c.Twist = pick(m, "path", "number")
 	}
 	return c
