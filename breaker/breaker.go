@@ -161,6 +161,24 @@ func (p Pass) Live() bool {
 	return p.b != nil && p.probe == 0 && p.b.store.Load().Generation == p.generation
 }
 
+// Answered says that the provider has begun to answer. A probe gives up its slot then, without a verdict: a stream has one
+// when it ends, and until then nobody else would find out. Done is still to come, and counts.
+func (p Pass) Answered() {
+	if p.b == nil || p.probe == 0 || p.call.turn.Load() != p.turn {
+		return
+	}
+	for {
+		r := p.b.store.Load()
+		if r.State != HalfOpen || r.Generation != p.generation || r.Probe != p.probe {
+			return
+		}
+		now := p.b.store.Now()
+		if p.b.store.Swap(r, r.with(func(n *Record) { n.Probe, n.Until = 0, now })) {
+			return
+		}
+	}
+}
+
 // Done ends the call with what it says of the provider. Only the first Done of a pass counts.
 func (p Pass) Done(res Result) {
 	if p.b == nil || !p.call.turn.CompareAndSwap(p.turn, p.turn+1) {

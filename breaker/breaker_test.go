@@ -362,3 +362,38 @@ func TestConfigure(t *testing.T) {
 		r.probe()
 	})
 }
+
+// A probe whose answer has begun blocks nobody: the next caller may find out too, and the first verdict counts.
+func TestAnsweredProbeGivesUpItsSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(Config{FailureThreshold: 1, ResetTimeout: time.Second, ProbeLease: time.Hour})
+		p, _ := b.Acquire()
+		p.Done(Failure)
+		time.Sleep(time.Second)
+		first, err := b.Acquire()
+		if err != nil || !first.Probe() {
+			t.Fatal(err)
+		}
+		if _, err := b.Acquire(); err == nil {
+			t.Fatal("two probes at once")
+		}
+		first.Answered()
+		first.Answered()
+		second, err := b.Acquire()
+		if err != nil || !second.Probe() {
+			t.Fatal(err)
+		}
+		first.Answered() // it has no slot any more, and gives nobody else's back
+		if _, err := b.Acquire(); err == nil {
+			t.Fatal("the slot of another was given back")
+		}
+		first.Done(Success)
+		if b.State() != Closed {
+			t.Errorf("%v after the first verdict", b.State())
+		}
+		second.Done(Failure) // late
+		if b.State() != Closed {
+			t.Errorf("%v after a late one", b.State())
+		}
+	})
+}

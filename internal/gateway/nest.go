@@ -47,7 +47,7 @@ func nests(cfg *policy.Config) map[string]*rules {
 	for i := range cfg.Workflows {
 		w := &cfg.Workflows[i]
 		r := &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
-			ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
+			ResetTimeout: w.Breaker.ResetTimeout, ProbeLease: max(w.Breaker.ResetTimeout, w.Timeouts.Attempt), Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
 		for _, name := range tierNames(cfg, w) {
 			r.tiers[name] = newTier(cfg, w, common)
 		}

@@ -88,6 +88,7 @@ func (t Ticket) Probe() bool { return t.pass.Probe() }
 // Answered says that the provider has taken the call, as the head of a successful answer does: if it was the probe after
 // a cool-down, that is over now, and others need not wait for the end of a long stream. Done is still to come.
 func (t Ticket) Answered() {
+	t.pass.Answered()
 	if t.probe != 0 {
 		t.route.gate.leave(t.probe, breaker.Success)
 	}
