@@ -61,6 +61,9 @@ func (c *call) cutBefore() bool {
 // resumeHeld resumes under a key whose operation is not at hand in this process. It never begins a new one.
 func (c *call) resumeHeld() *Error {
 	if mutant.On("resume-other-execution") {
+		c.exec, c.leader = c.g.newExecution(c), true
+		c.exec.key = c.key
+		c.g.registry.join(c.key, c.exec)
 		return nil
 	}
 	if !c.claimed {
