@@ -168,7 +168,7 @@ func (f Facts) final(p Policy) (Decision, bool) {
 	case f.Broken && !mutant.On("retry-outside-breaker"):
 		return fail("breaker", "", "the route's breaker is open")
 	case f.Attempt >= max(p.MaxAttempts, 1):
-		return fail("retry.max_attempts", MaxAttemptsExhausted, strconv.Itoa(f.Attempt)+" attempts were made")
+		return fail("retry.max_attempts", MaxAttemptsExhausted, made(f.Attempt))
 	case f.Spent:
 		return fail("retry.share", "", "the route's share of retries is used up")
 	}
@@ -228,3 +228,10 @@ func (f Facts) Trigger() string {
 }
 
 func (f Facts) triggers(on []string) bool { return slices.Contains(on, f.Trigger()) }
+
+func made(n int) string {
+	if n == 1 {
+		return "1 attempt was made"
+	}
+	return strconv.Itoa(n) + " attempts were made"
+}

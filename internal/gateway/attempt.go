@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
-	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // outcome is how an attempt ended that did not succeed, with what its clients get if nothing follows it.
@@ -192,22 +191,16 @@ func (e *execution) health(v *verdict) breaker.Result {
 	if v.limited || e.stopped() && !mutant.On("cancel-is-failure") {
 		return breaker.Ignored
 	}
-	switch v.signal.Class {
-	case signal.ServerError, signal.Overloaded, signal.Timeout, signal.Connection, signal.Unknown:
+	if decision.Unhealthy(v.signal) {
 		return breaker.Failure
 	}
 	return breaker.Ignored
 }
 
-// cool sets the route's cool-down where the provider says how long to stay away (semantics 34). A request too large for
-// the limit says nothing of others; quota is no rate.
+// cool sets the route's cool-down where the provider says how long to stay away (semantics 34).
 func (e *execution) cool(v *verdict) {
-	if v.wait <= 0 || !v.signal.Retryable {
-		return
-	}
-	switch v.signal.Class {
-	case signal.RateLimited, signal.Overloaded:
-		e.nest.route.Cool(v.wait, v.kind)
+	if wait := decision.Cooldown(v.signal); wait > 0 {
+		e.nest.route.Cool(wait, v.kind)
 		v.cooled = true
 	}
 }

@@ -77,7 +77,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if !p.Complete {
 		return e.notAnAnswer(string(p.Fault), contentType)
 	}
-	if v, ok := e.accepted(resp.Status, resp.Header, body); !ok {
+	if v, ok := accepted(e.wf, resp.Status, resp.Header, body); !ok {
 		return e.passError(v, 502, resp, body)
 	}
 	if p.ServedModel != "" {
@@ -181,15 +181,20 @@ func (e *execution) refusedByProvider(resp *upstream.Response) *outcome {
 // errorInside passes on an error that came under a 2xx, under the status that it stands for.
 func (e *execution) errorInside(resp *upstream.Response, body []byte, kind string) *outcome {
 	v := e.judge(resp.Status, resp.Header, body)
+	v.inside(kind, e.effect == ledger.EffectExternal)
+	return e.passError(v, errorStatus(body, kind), resp, body)
+}
+
+// inside corrects a verdict on an error that came under a 2xx.
+func (v *verdict) inside(kind string, external bool) {
 	if v.kind == "" {
 		v.kind = kind
 	}
-	if e.effect == ledger.EffectExternal {
+	if external {
 		v.end, v.keep = ledger.AttemptUnknown, false
 	} else if v.end == ledger.AttemptSuccess || v.end == ledger.AttemptRunning {
 		v.end = ledger.AttemptFailed
 	}
-	return e.passError(v, errorStatus(body, kind), resp, body)
 }
 
 // passError is an error in the provider's own words, under the status that it stands for.

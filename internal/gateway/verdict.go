@@ -44,33 +44,39 @@ var permanent = []int{400, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501
 
 // judge reads a provider's non-2xx answer, or an error it put into a 200.
 func (e *execution) judge(status int, header map[string][]string, body []byte) verdict {
-	a := signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
-		ReceivedAt: time.Now(), Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
-	s := signal.Classify(a)
-	v := verdict{end: ledger.AttemptFailed, status: status, kind: s.ProviderErrorType, rule: "semantics 3", signal: s,
-		reason: "the provider answered " + strconv.Itoa(status)}
-	if wait, ok := s.RetryAfter(); ok {
-		v.wait = wait
-	}
-	known := s.OutcomeKnown
-	if e.effect == ledger.EffectExternal {
-		known = signal.Definite(a) || e.definitely(status, header, body)
-	}
-	if !known {
-		v.end = ledger.AttemptUnknown
-	}
-	lasting := !s.Retryable && slices.Contains(permanent, status) && s.Class != signal.QuotaExhausted
-	v.keep = known && (lasting || mutant.On("stored-transient-failure"))
+	v := judge(e.wf, e.effect == ledger.EffectExternal, signal.Answer{Provider: string(e.spec.Wire),
+		Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(), Status: status, Header: header, Body: body,
+		Phase: signal.BeforeFirstToken})
 	e.cool(&v)
 	return v
 }
 
+// judge is what a failure means for its intent, whatever else is known of the call.
+func judge(wf *policy.Workflow, external bool, a signal.Answer) verdict {
+	s := signal.Classify(a)
+	v := verdict{end: ledger.AttemptFailed, status: a.Status, kind: s.ProviderErrorType, rule: "semantics 3", signal: s,
+		reason: "the provider answered " + strconv.Itoa(a.Status)}
+	if wait, ok := s.RetryAfter(); ok {
+		v.wait = wait
+	}
+	known := s.OutcomeKnown
+	if external {
+		known = signal.Definite(a) || definitely(wf, a.Status, a.Header, a.Body)
+	}
+	if !known {
+		v.end = ledger.AttemptUnknown
+	}
+	lasting := !s.Retryable && slices.Contains(permanent, a.Status) && s.Class != signal.QuotaExhausted
+	v.keep = known && (lasting || mutant.On("stored-transient-failure"))
+	return v
+}
+
 // definitely applies the workflow's definite: further statuses that prove that nothing happened (semantics 3).
-func (e *execution) definitely(status int, header map[string][]string, body []byte) bool {
-	if e.wf.Definite.IsZero() {
+func definitely(wf *policy.Workflow, status int, header map[string][]string, body []byte) bool {
+	if wf.Definite.IsZero() {
 		return false
 	}
-	ok, err := e.wf.Definite.Match(exprAnswer(status, header, body))
+	ok, err := wf.Definite.Match(exprAnswer(status, header, body))
 	return ok && err == nil
 }
 
@@ -86,24 +92,24 @@ func exprAnswer(status int, header map[string][]string, body []byte) policy.Answ
 }
 
 // accepted applies succeeded: and failed: to a 2xx (semantics 4).
-func (e *execution) accepted(status int, header map[string][]string, body []byte) (verdict, bool) {
-	if e.wf.Failed.IsZero() && e.wf.Succeeded.IsZero() {
+func accepted(wf *policy.Workflow, status int, header map[string][]string, body []byte) (verdict, bool) {
+	if wf.Failed.IsZero() && wf.Succeeded.IsZero() {
 		return verdict{}, true
 	}
 	a := exprAnswer(status, header, body)
-	if ok, _ := e.wf.Failed.Match(a); ok {
-		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: "workflows." + e.wf.Name + ".failed",
+	if ok, _ := wf.Failed.Match(a); ok {
+		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: "workflows." + wf.Name + ".failed",
 			reason: "the answer matches failed"}, false
 	}
-	if e.wf.Succeeded.IsZero() {
+	if wf.Succeeded.IsZero() {
 		return verdict{}, true
 	}
-	if ok, _ := e.wf.Succeeded.Match(a); ok {
+	if ok, _ := wf.Succeeded.Match(a); ok {
 		return verdict{}, true
 	}
 	v := verdict{end: ledger.AttemptUnknown, status: status, kind: "unmatched_answer", rule: "semantics 4",
 		reason: "the answer matches neither succeeded nor failed"}
-	if e.wf.Failed.IsZero() {
+	if wf.Failed.IsZero() {
 		v.end, v.kind, v.reason = ledger.AttemptFailed, "failed_by_policy", "the answer does not match succeeded"
 	}
 	return v, false
