@@ -166,14 +166,15 @@ func unpack(p packedBody) (*ledger.Body, error) {
 	return b, nil
 }
 
-// appendEvents writes events as the JSON array that encoding/json would, several times faster. An empty list is
-// nil, which is stored as NULL.
+// appendEvents writes events as a JSON array, as encoding/json would but several times faster, and without what the
+// first one says for all: time and actor stand in the others only where they differ. An empty list is nil, which is
+// stored as NULL.
 func appendEvents(b []byte, events []ledger.Event) ([]byte, error) {
 	if len(events) == 0 {
 		return nil, nil
 	}
 	if b == nil {
-		b = make([]byte, 0, 192*len(events))
+		b = make([]byte, 0, 160*len(events))
 	}
 	b = append(b, '[')
 	for i := range events {
@@ -181,25 +182,29 @@ func appendEvents(b []byte, events []ledger.Event) ([]byte, error) {
 			b = append(b, ',')
 		}
 		var err error
-		if b, err = appendEvent(b, &events[i]); err != nil {
+		if b, err = appendEvent(b, &events[i], &events[0]); err != nil {
 			return nil, err
 		}
 	}
 	return append(b, ']'), nil
 }
 
-func appendEvent(b []byte, e *ledger.Event) ([]byte, error) {
-	b = append(b, `{"at":"`...)
-	b = e.At.UTC().AppendFormat(b, time.RFC3339Nano)
-	b = append(b, '"')
-	b = appendField(b, "kind", e.Kind, true)
+func appendEvent(b []byte, e, first *ledger.Event) ([]byte, error) {
+	b = appendString(append(b, `{"kind":`...), e.Kind)
+	if e == first || !e.At.Equal(first.At) {
+		b = append(b, `,"at":"`...)
+		b = e.At.UTC().AppendFormat(b, time.RFC3339Nano)
+		b = append(b, '"')
+	}
+	if e == first || e.Actor != first.Actor {
+		b = appendField(b, "actor", e.Actor, e != first)
+	}
 	if e.From != 0 {
 		b = appendField(b, "from", e.From.String(), true)
 	}
 	if e.To != 0 {
 		b = appendField(b, "to", e.To.String(), true)
 	}
-	b = appendField(b, "actor", e.Actor, false)
 	b = appendField(b, "reason", e.Reason, false)
 	b = appendField(b, "rule", e.Rule, false)
 	b = appendInt(b, "attempt", e.Attempt)
@@ -270,13 +275,34 @@ func appendString(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
+// storedEvent is an event as appendEvents writes it.
+type storedEvent struct {
+	ledger.Event
+	At    *time.Time `json:"at"`
+	Actor *string    `json:"actor"`
+}
+
 func decodeEvents(to []ledger.Event, text []byte) ([]ledger.Event, error) {
 	if len(text) == 0 {
 		return to, nil
 	}
-	var events []ledger.Event
+	var events []storedEvent
 	if err := json.Unmarshal(text, &events); err != nil {
 		return to, fmt.Errorf("stored events are damaged: %w", err)
 	}
-	return append(to, events...), nil
+	first := len(to)
+	for i := range events {
+		e := events[i].Event
+		if i > 0 {
+			e.At, e.Actor = to[first].At, to[first].Actor
+		}
+		if at := events[i].At; at != nil {
+			e.At = *at
+		}
+		if actor := events[i].Actor; actor != nil {
+			e.Actor = *actor
+		}
+		to = append(to, e)
+	}
+	return to, nil
 }

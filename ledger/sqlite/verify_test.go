@@ -279,11 +279,14 @@ func TestCompact(t *testing.T) {
 // TestViews: what a person sees with the sqlite3 shell.
 func TestViews(t *testing.T) {
 	path := twoIntents(t)
+	damage(t, path, `UPDATE intent SET events = '[{"kind":"note","at":"2026-01-01T00:00:00Z","actor":"ada"},{"kind":"note"},
+		{"kind":"note","at":"2026-01-02T00:00:00Z","actor":"bob"}]' WHERE id = 'open'`)
 	l := mustOpen(t, Config{Path: path, ReadOnly: true})
 	for query, want := range map[string]string{
 		`SELECT state || ' ' || outcome || ' ' || visibility_state || ' ' || attempt || ' ' || effect FROM intents WHERE id = 'open'`:                "dispatched pending before_first_token 1 generation",
 		`SELECT state || ' ' || outcome || ' ' || (created_at LIKE '____-__-__T__:__:__.___Z') || ' ' || delivery FROM intents WHERE id = 'settled'`: "settled success 1 open",
 		`SELECT group_concat(kind, ' ') FROM (SELECT kind FROM history WHERE intent = 'settled' ORDER BY version, n, line)`:                          "transition transition attempt attempt_end transition transition",
+		`SELECT group_concat(substr(at, 1, 10) || actor, ' ') FROM history WHERE intent = 'open'`:                                                    "2026-01-01ada 2026-01-01ada 2026-01-02bob",
 		`SELECT "from" || '>' || "to" FROM history WHERE intent = 'settled' AND version = 3`:                                                         "confirmed>settled",
 	} {
 		got := ""

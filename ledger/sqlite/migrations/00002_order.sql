@@ -1,6 +1,7 @@
 -- seq becomes the id's own time (place.go), which takes the index over all ids out of every insertion. What is due
 -- is listed once for all that were settled together, which takes an index out of every settling; and what somebody
--- works on is in no index by its expiry. Bodies have a digest.
+-- works on is in no index by its expiry. Bodies have a digest. Events that were written together say their time and
+-- their actor once, in the first, but for those that differ.
 
 -- +goose Up
 DROP VIEW history;
@@ -149,8 +150,9 @@ CREATE VIEW intents AS
   FROM intent i LEFT JOIN status s ON s.seq = i.seq;
 
 CREATE VIEW history AS
-  SELECT i.id AS intent, h.version, h.n, e.key AS line, e.value ->> 'at' AS at, e.value ->> 'kind' AS kind,
-    e.value ->> 'from' AS "from", e.value ->> 'to' AS "to", e.value ->> 'actor' AS actor,
+  SELECT i.id AS intent, h.version, h.n, e.key AS line, coalesce(e.value ->> 'at', h.events ->> '$[0].at') AS at,
+    e.value ->> 'kind' AS kind, e.value ->> 'from' AS "from", e.value ->> 'to' AS "to",
+    coalesce(e.value ->> 'actor', h.events ->> '$[0].actor') AS actor,
     e.value ->> 'reason' AS reason, e.value ->> 'rule' AS rule, e.value ->> 'attempt' AS attempt,
     e.value ->> 'route' AS route, e.value ->> 'end' AS "end", e.value ->> 'status' AS status,
     e.value ->> 'error' AS error, e.value AS event
