@@ -76,7 +76,8 @@ type call struct {
 	departed atomic.Bool
 	unwatch  func() bool
 
-	definite bool // a passed answer proves that nothing happened (semantics 3)
+	through  *nest // of a call that is passed on
+	definite bool  // a passed answer proves that nothing happened (semantics 3)
 }
 
 // set writes a header field, whose name is in canonical form, without an allocation of its own.

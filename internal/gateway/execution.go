@@ -226,6 +226,7 @@ func (e *execution) run() {
 	if !e.admitted() {
 		return
 	}
+	e.nest.route.Budget().First()
 	for {
 		o := e.attempt()
 		if o == nil || !e.again(o) {

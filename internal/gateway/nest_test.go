@@ -555,3 +555,42 @@ func TestHandOperations(t *testing.T) {
 	r.must(chat("hand"), 200)
 	r.calls("hand", 2)
 }
+
+// A read is no intent, and goes through the nest all the same (semantics 1).
+func TestReadsAreNested(t *testing.T) {
+	r := nestRig(t)
+	count := request{path: "/v1/messages/count_tokens", body: `{"model":"claude-haiku-4-5","messages":[{"role":"user","content":"op=count"}]}`}.with("Anthropic-Version", "2023-06-01")
+	r.script("count", "503", "reply_lost", "ok")
+	r.must(count.workflow("fragile"), 200) // whoever calls a route first says when its breaker opens
+	r.calls("count", 3)
+	r.always("count", "503")
+	codes := map[string]int{}
+	for range 12 {
+		a := r.do(count.workflow("fragile"))
+		codes[a.code()]++
+		if a.status != 503 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if codes["circuit_open"] != 7 {
+		t.Errorf("%v", codes)
+	}
+	if rows, err := r.store.List(t.Context(), ledger.Filter{}); err != nil || len(rows) > 0 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+	r.atRest()
+}
+
+// A call that is passed on unbuffered has a slot and a permit too, and one attempt.
+func TestPassedCallsAreNested(t *testing.T) {
+	r := nestRig(t)
+	q := request{path: "/v1/files", body: "op=file"}
+	if _, err := r.routes.Trip("openai/*", "test"); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.must(q, 503); a.code() != "circuit_open" {
+		t.Errorf("%v", a.header)
+	}
+	r.calls("file", 0)
+	r.atRest()
+}

@@ -34,17 +34,40 @@ func (c *call) permit() *Error {
 
 // enlist says which nest the call's attempts go through, and what they may spend.
 func (c *call) enlist() {
-	e, g := c.exec, c.g
-	e.next = c.attempt()
-	r := g.nests[c.wf.Name]
-	e.nest = nest{rules: r, tier: r.tiers[e.next.Tier], route: g.routes.Get(e.next.Route, r.breaker, c.wf.Retry.Share),
-		priority: priorities[c.priority]}
+	e := c.exec
+	e.nest, e.next = c.nested()
 	total := c.wf.Timeouts.Total
 	if c.deadline > 0 {
 		e.impatient = c.deadline < total
 		total = min(total, c.deadline)
 	}
 	e.budget = deadline.New(c.began, total)
+}
+
+// nested is the nest of the call's next attempt, and how that attempt is written down.
+func (c *call) nested() (nest, intent.Attempt) {
+	next, r := c.attempt(), c.g.nests[c.wf.Name]
+	return nest{rules: r, tier: r.tiers[next.Tier], route: c.g.routes.Get(next.Route, r.breaker, c.wf.Retry.Share),
+		priority: priorities[c.priority]}, next
+}
+
+// enterFor enters the nest of a call that is no intent, or is sent as it comes: it waits here, where there is no row to
+// wait behind.
+func (c *call) enterFor(n *nest, tier string, budget deadline.Budget) *Error {
+	b := n.enter()
+	c.g.observer.Bulkhead(c.wf.Name, tier, b == nil || b.code != CodeBulkheadFull)
+	if b == nil {
+		return nil
+	}
+	now := time.Now()
+	b, err := n.waitIn(c.r.Context(), b, now.Add(min(n.rules.decide.MaxWait, budget.Remaining(now))))
+	switch {
+	case err != nil:
+		return c.readFailed(err)
+	case b != nil:
+		return b.refusal()
+	}
+	return nil
 }
 
 // patience is how long e may wait before it is sent.
