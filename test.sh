@@ -111,8 +111,6 @@ units() {
 
 stage_test() {
   need curl curl ca-certificates
-  # Histories are many times this number where somebody looks for defects; here they are a check.
-  [[ -n ${HOLDFAST_FULL:-} ]] || export HOLDFAST_SEEDS=${HOLDFAST_SEEDS:-2000}
   go_test $(units)
 }
 

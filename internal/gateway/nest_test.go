@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -593,4 +594,31 @@ func TestPassedCallsAreNested(t *testing.T) {
 	}
 	r.calls("file", 0)
 	r.atRest()
+}
+
+// A defect of ours in the one probe of a half-open breaker gives its slots back: the next caller finds out instead.
+func TestPanicGivesTheProbeBack(t *testing.T) {
+	r := nestRig(t)
+	broken, err := gateway.New(t.Context(), gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: panicky{}, Routes: r.routes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(h http.Handler, q request) string {
+		w := &discard{header: http.Header{}}
+		req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://localhost"+q.path, strings.NewReader(q.body))
+		req.Header = http.Header{"Content-Type": {"application/json"}, "Holdfast-Workflow": {"swift"}}
+		h.ServeHTTP(w, req)
+		return w.header.Get("Holdfast-Error")
+	}
+	r.script("down", "503", "503", "503", "503", "503")
+	for range 5 {
+		r.do(chat("down").workflow("swift"))
+	}
+	wait(t, func() bool { return ask(broken, chat("panics")) == "all_tiers_failed" }) // the probe
+	if code := ask(r.gw, chat("after")); code != "" {
+		t.Errorf("the next caller is told %q", code)
+	}
+	if broken.Holding() != (gateway.Holding{}) {
+		t.Errorf("%+v", broken.Holding())
+	}
 }

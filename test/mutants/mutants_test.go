@@ -74,6 +74,8 @@ var mutants = []struct {
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
 	{"jitter-without-floor", "retry", "TestFloorHolds", "interface §5: Retry-After is a floor"},
 	{"retry-beyond-share", "retry", "TestRetriesAreAShare", "semantics 35: retries are a share of the traffic"},
+	{"probe-lost-on-panic", "internal/gateway", "TestPanicGivesTheProbeBack", "semantics 34: every ending gives the probe's slot back"},
+	{"cancel-is-failure", "internal/gateway", "TestBR031CancelsDoNotCount", "design §2: a client that leaves says nothing of the provider"},
 	{"retry-outside-breaker", "decision", "TestBreakerEndsInnerRetries", "design §2: retries end once their breaker is open"},
 	{"budget-for-each-attempt", "deadline", "TestRemaining", "design §1: all attempts and waits spend one budget"},
 	{"reserve-ignored", "bulkhead", "TestReserve", "semantics 33: Batch never takes reserved interactive capacity"},
