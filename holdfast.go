@@ -145,12 +145,13 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err = e.recover(ctx); err != nil {
 		return err
 	}
-	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
 	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
 	e.routes = route.New(route.Config{Cooldowns: e.ledger, Logger: e.logger, OnBreaker: e.meter.Breaker})
 	if err = e.routes.Load(ctx); err != nil {
 		return err
 	}
+	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger, Routes: e.routes,
+		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }})
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
 		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
 	if err != nil {

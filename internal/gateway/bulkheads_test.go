@@ -35,12 +35,15 @@ func TestBulkheads(t *testing.T) {
 	if !shows(gateway.Bulkhead{}, gateway.Bulkhead{}) {
 		t.Fatalf("at rest: %+v", r.gw.Bulkheads())
 	}
-	r.always("slot", `{"hold":"slot"}`)
+	r.script("slot", `{"hold":"slot"}`, `{"hold":"slot"}`)
 	ended := make(chan *answered)
 	for _, workflow := range []string{"own", "own", "default"} {
 		go func() { ended <- r.do(chat("slot", `,"user":"`+workflow+`"`).workflow(workflow)) }()
 	}
 	wait(t, func() bool { return shows(gateway.Bulkhead{Used: 1, Waiting: 1}, gateway.Bulkhead{Used: 1}) })
+	if err := r.sim.WaitHeld(t.Context(), "slot", 2); err != nil {
+		t.Fatal(err)
+	}
 	r.sim.Release("slot")
 	for range 3 {
 		if a := <-ended; a.status != 200 {
