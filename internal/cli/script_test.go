@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "stop": stop, "crash": crash, "lose": lose, "await": await, "ports": ports, "post": post, "put": put, "mask": mask, "exits": exits,
-			"short": short,
+			"short": short, "unstamped": unstamped,
 		},
 	})
 }
@@ -180,6 +180,14 @@ func send(ts *testscript.TestScript, method, url, body string, headers []string)
 	return resp
 }
 
+// revision is a policy's, which follows from every default that there is.
+var revision = regexp.MustCompile(`revision [0-9a-f]{16}\b`)
+
+// unstamped prints the last standard output without the policy's revision.
+func unstamped(ts *testscript.TestScript, _ bool, args []string) {
+	fmt.Fprint(ts.Stdout(), revision.ReplaceAllString(ts.ReadFile(args[0]), "revision REVISION"))
+}
+
 var masks = []struct {
 	what *regexp.Regexp
 	with string
@@ -192,6 +200,7 @@ var masks = []struct {
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDR"},
 	{regexp.MustCompile(`/[0-9a-f]{8}, tier`), "/CREDENTIAL, tier"},
 	{regexp.MustCompile(`process \d+`), "process N"},
+	{revision, "revision REVISION"},
 	{regexp.MustCompile(`(\S)  +`), "$1  "},
 }
 
