@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/s2"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -160,7 +161,7 @@ func unpack(p packedBody) (*ledger.Body, error) {
 	if len(b.Data) != p.size {
 		return nil, fmt.Errorf("stored body is damaged: it has %d bytes and is not as long as it was, %d", len(b.Data), p.size)
 	}
-	if p.digest != 0 && p.digest != checksum(b.ContentType, b.Data) {
+	if p.digest != 0 && p.digest != checksum(b.ContentType, b.Data) && !mutant.On("unchecked-body") {
 		return nil, errors.New("stored body is damaged: its bytes are not those that were kept; restore the store from a backup")
 	}
 	return b, nil
