@@ -142,8 +142,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // packed, with bit 32 set, so that none is 0. It tells a body that changed by accident, on the disk or on its way
 // through us; it is no proof against somebody who means to change one.
 func checksum(contentType string, data []byte) int64 {
-	sum := crc32.Update(0, castagnoli, append([]byte(contentType), 0))
-	return 1<<32 | int64(crc32.Update(sum, castagnoli, data))
+	sum := ^uint32(0)
+	for i := range len(contentType) { // as crc32.Update does, which would need a copy of the text
+		sum = castagnoli[byte(sum)^contentType[i]] ^ sum>>8
+	}
+	sum = castagnoli[byte(sum)] ^ sum>>8 // the zero byte
+	return 1<<32 | int64(crc32.Update(^sum, castagnoli, data))
 }
 
 // unpack restores a body and holds it to its digest.
