@@ -94,8 +94,22 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 		return false
 	}
 	e.sending()
+	if e.attached() == 0 {
+		e.outlived(o)
+		return false
+	}
 	e.g.observer.Retry(e.wf.Name, f.Trigger())
 	return true
+}
+
+// outlived ends an attempt whose last client left while it was put on record: none begins for a client that left
+// (semantics 25).
+func (e *execution) outlived(o *outcome) {
+	e.nest.route.Budget().Put()
+	e.nest.quit(e.health(&o.verdict))
+	o.end, o.reason, o.rule = ledger.AttemptNotSent, "its client left while the attempt was put on record", "semantics 25"
+	o.body, o.recorded = nil, false
+	e.conclude(o)
 }
 
 // followSoon keeps slot and permit over a short wait. An intent that is held has its definite failure on record first:
