@@ -34,6 +34,7 @@ var bans = []struct {
 	{"bulkhead", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a semaphore counts calls of any kind"},
 	{"retry", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a delay is a pure function of the failures"},
 	{"deadline", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a budget is a value"},
+	{"decision", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"}, "a decision is a pure function of its facts"},
 	{"internal/policy", []string{"ledger", "intent", "internal/gateway", "internal/telemetry"}, "a policy is data"},
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
 	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
@@ -46,7 +47,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "bulkhead", "retry", "deadline", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "bulkhead", "retry", "deadline", "decision", "internal/route"}
 
 type pkg struct {
 	ImportPath string
