@@ -147,34 +147,30 @@ func (f *replayFlags) read(ctx context.Context, t *replayTally, report io.Writer
 	}
 }
 
-// counter tells whoever waits how far a long run has come.
+// counter tells a person who watches how far a long run has come.
 type counter struct {
-	to    io.Writer
-	every time.Duration
-	end   string
-	n     int
-	told  time.Time
-	spoke bool
+	to   io.Writer // nil: nobody watches
+	n    int
+	told time.Time
 }
 
 func newCounter(to io.Writer) *counter {
-	c := &counter{to: to, every: 10 * time.Second, end: "\n", told: time.Now()}
-	if terminal(to) {
-		c.every, c.end = tellEvery, "\r"
+	if !terminal(to) {
+		to = nil
 	}
-	return c
+	return &counter{to: to, told: time.Now()}
 }
 
 func (c *counter) add() {
-	if c.n++; c.n%100 == 0 && time.Since(c.told) > c.every {
-		c.told, c.spoke = time.Now(), true
-		fmt.Fprintf(c.to, "%s read%s", plural(c.n, "operation"), c.end)
+	if c.n++; c.to != nil && time.Since(c.told) > tellEvery {
+		c.told = time.Now()
+		fmt.Fprintf(c.to, "\r%s read", plural(c.n, "operation"))
 	}
 }
 
 func (c *counter) done() {
-	if c.spoke {
-		fmt.Fprintf(c.to, "%s read\n", plural(c.n, "operation"))
+	if c.to != nil {
+		fmt.Fprintf(c.to, "\r%s read\n", plural(c.n, "operation"))
 	}
 }
 
