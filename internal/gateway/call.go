@@ -71,6 +71,8 @@ type call struct {
 	turn     int            // … and which of its clients, one after the other, this one is
 	recalled bool           // what earlier processes left under the key was looked up
 	parent   string         // the operation that this one takes the place of
+	// Attempts of it, which count for this one too (semantics 37).
+	inherited int
 	waiting  *ledger.Record // an operation of an earlier process that this request goes on with
 	whole    bool           // the client was given all of its answer
 	departed atomic.Bool
