@@ -38,7 +38,7 @@ func (c *call) adopt() *Error {
 			return c.answerHeld(s, h)
 		}
 	}
-	if c.resume && (resumable(list, who) > 1 || c.cutBefore()) {
+	if c.resume && (resumable(list, who) > 1 || c.severalSeen()) {
 		return errStreamLost
 	}
 	if s := c.predecessor(list, who); s != nil {
