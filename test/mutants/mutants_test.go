@@ -45,6 +45,7 @@ var mutants = []struct {
 	{"waiting-runs", "intent", "TestRecoveryBetweenAttempts", "semantics 36: between two attempts nothing is on its way"},
 	{"dispatch-without-claim", "internal/gateway", "TestReplaySurvivesRestart", "semantics 12: the claim is in the intent's own write"},
 	{"adopt-without-cas", "internal/gateway", "TestAdoptionIsExclusive", "semantics 20: exactly one predecessor, by one request"},
+	{"adoption-starts-anew", "internal/gateway", "TestAdoptedAttemptsCount", "semantics 37: attempts are counted over the whole life, adopted ones included"},
 	{"delivery-from-write", "internal/gateway", "TestLostAnswerIsAdopted", "semantics 19: a write that succeeded is no delivery"},
 	{"drain-without-quota", "internal/gateway", "TestDrainQuota", "semantics 25"},
 	{"resume-other-execution", "internal/gateway", "TestResume", "semantics 26: only from the recording of the same execution"},
