@@ -1,0 +1,429 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// flight is one effect on its way, and everybody who waits for it. It belongs to its intent, not to the client
+// that asked first.
+type flight struct {
+	p     *Proxy
+	c     *call
+	op    *intent.Op
+	seq   int64 // in the server's history; 0: not there
+	reply chan reply
+	ended chan string // status of the task it became
+	final chan json.RawMessage
+
+	mu       sync.Mutex
+	waiters  []*waiter
+	asked    *pending
+	early    json.RawMessage // the task that it became, for whoever asks from now on
+	answered bool            // nobody can join any more
+	gaveUp   bool            // an answer is now evidence
+}
+
+// waiter is one request that gets the flight's answer.
+type waiter struct {
+	n  int64 // order among the session's requests
+	c  *call
+	id json.RawMessage
+	to sink
+	f  *flight
+}
+
+// run finds the flight of the same call, or begins it.
+func (p *Proxy) run(c *call, to sink) {
+	w := c.s.wait(c, to)
+	p.observer.Lookup(c.s.srv.name)
+	p.mu.Lock()
+	if p.draining {
+		p.mu.Unlock()
+		w.say(refusal{code: "draining", safe: safeYes, text: "Nothing was executed: holdfast is shutting down. Call again later."})
+		return
+	}
+	if f := p.flights[c.slot]; f != nil && c.slot != "" && f.join(w) {
+		p.mu.Unlock()
+		return
+	}
+	f := &flight{p: p, c: c, reply: make(chan reply, 1), ended: make(chan string, 1), final: make(chan json.RawMessage, 1), waiters: []*waiter{w}}
+	w.f = f
+	if c.slot != "" {
+		p.flights[c.slot] = f
+	}
+	p.work.Go(f.fly)
+	p.mu.Unlock()
+}
+
+// wait enters a request of the session's.
+func (s *session) wait(c *call, to sink) *waiter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next++
+	w := &waiter{n: s.next, c: c, id: c.m.id, to: to}
+	s.calls[w] = struct{}{}
+	s.used = time.Now()
+	return w
+}
+
+// answer ends the wait.
+func (w *waiter) answer(raw []byte) {
+	s := w.c.s
+	s.mu.Lock()
+	_, waits := s.calls[w]
+	delete(s.calls, w)
+	s.mu.Unlock()
+	if waits {
+		w.to.answer(raw)
+	}
+}
+
+func (w *waiter) say(r refusal) { w.answer(w.c.said(w.id, r)) }
+
+// leave takes a request out that was cancelled. It returns what to cancel at the server: nothing while others wait.
+func (w *waiter) leave() *pending {
+	s := w.c.s
+	s.mu.Lock()
+	delete(s.calls, w)
+	s.mu.Unlock()
+	w.to.drop()
+	if w.f == nil {
+		return nil
+	}
+	w.f.mu.Lock()
+	defer w.f.mu.Unlock()
+	left := 0
+	for _, other := range w.f.waiters {
+		if other.waits() {
+			left++
+		}
+	}
+	if left > 0 {
+		return nil
+	}
+	if w.f.op != nil {
+		w.f.op.Note(ledger.Event{Kind: "note", Reason: "cancelled by the client; the outcome is waited for", Rule: "semantics 40"})
+	}
+	return w.f.asked
+}
+
+func (w *waiter) waits() bool {
+	w.c.s.mu.Lock()
+	defer w.c.s.mu.Unlock()
+	_, waits := w.c.s.calls[w]
+	return waits
+}
+
+// join adds a request to the flight. Call with Proxy.mu held.
+func (f *flight) join(w *waiter) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.answered:
+		return false
+	case f.c.fingerprint != w.c.fingerprint:
+		f.p.work.Go(func() { w.reused(f.id()) })
+		return true
+	case f.early != nil:
+		early := f.early
+		f.p.work.Go(func() { f.duplicate(w, "in_flight"); w.again(f.id(), early, f.p.since(f.op)) })
+		return true
+	case len(f.waiters) >= f.p.limits().Attached:
+		f.p.work.Go(func() { w.inFlight(f.id()) })
+		return true
+	}
+	w.f = f
+	f.waiters = append(f.waiters, w)
+	f.p.work.Go(func() { f.duplicate(w, "in_flight") })
+	return true
+}
+
+func (f *flight) id() string {
+	if f.op == nil {
+		return ""
+	}
+	return f.op.ID()
+}
+
+func (f *flight) duplicate(w *waiter, kind string) {
+	f.p.observer.Duplicate(w.c.s.srv.name, kind)
+	if f.op != nil {
+		f.op.Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "semantics 41"})
+	}
+}
+
+func (w *waiter) reused(id string) {
+	w.say(refusal{code: "idempotency_key_reused", safe: safeNo, intent: id, text: "Nothing was executed: another call of this tool, with other arguments, " +
+		"has the same business key (" + w.c.rule.Key + "), so that both would be one effect. Intent " + id + "."})
+}
+
+func (w *waiter) inFlight(id string) {
+	w.say(refusal{code: "request_in_flight", safe: safeYes, intent: id, text: "Nothing was executed now: an identical call is still running (intent " + id + "). Ask again in a few seconds."})
+}
+
+// again answers with what is on record.
+func (w *waiter) again(id string, value json.RawMessage, age time.Duration) {
+	w.answer(result(w.id, marked(value, w.c.replayWords(id, age), map[string]any{metaIntent: id, metaReplayed: true, metaAge: age.Milliseconds()})))
+}
+
+// each tells everybody who waits, and lets nobody join any more.
+func (f *flight) each(tell func(i int, w *waiter)) {
+	f.p.leave(f)
+	f.mu.Lock()
+	f.answered = true
+	all := f.waiters
+	f.mu.Unlock()
+	for i, w := range all {
+		tell(i, w)
+	}
+}
+
+func (f *flight) refuse(r refusal) { f.each(func(_ int, w *waiter) { w.say(r) }) }
+
+// fly looks the call up and, where it is new, makes it happen. Each turn of the loop another moved the intent
+// between two reads.
+func (f *flight) fly() {
+	for range 4 {
+		if again := f.lead(); !again {
+			return
+		}
+	}
+	f.refuse(refusal{code: "request_in_flight", safe: safeYes, text: "Nothing was executed now: an identical call is changing hands. Ask again in a few seconds."})
+}
+
+func (f *flight) lead() (again bool) {
+	ctx, stop := context.WithTimeout(context.Background(), f.p.limits().CommitWait)
+	defer stop()
+	if r := f.p.held.find(ctx, f.p.ledger, f.c); r != nil {
+		return f.known(ctx, r)
+	}
+	if f.c.key != "" {
+		r, err := f.p.ledger.Holder(ctx, f.c.key)
+		switch {
+		case err == nil:
+			return f.known(ctx, r)
+		case !errors.Is(err, ledger.ErrNotFound):
+			f.storeAway(err)
+			return false
+		}
+	}
+	return f.start(nil)
+}
+
+func (f *flight) storeAway(err error) {
+	f.p.observer.StoreError(f.c.s.srv.name)
+	f.p.logger.Error("the store is unavailable; a call was refused", "server", f.c.s.srv.name, "tool", f.c.tool, "error", err)
+	f.refuse(refusal{code: "store_unavailable", safe: safeYes, text: "Nothing was executed: holdfast cannot write its log just now. Call again later."})
+}
+
+// known answers from an intent that holds the call's key.
+func (f *flight) known(ctx context.Context, r *ledger.Record) (again bool) {
+	if r.Fingerprint != f.c.fingerprint {
+		f.each(func(_ int, w *waiter) { w.reused(r.ID) })
+		return false
+	}
+	switch r.State {
+	case ledger.Created:
+		return f.start(r)
+	case ledger.Settled:
+		return f.replay(ctx, r)
+	}
+	kind, words := "in_flight", refusal{code: "request_in_flight", safe: safeYes, intent: r.ID, text: "Nothing was executed now: an identical call is still running (intent " + r.ID + ")."}
+	if r.State == ledger.Unknown {
+		kind, words = "unknown", f.c.unknownWords(r.ID, "an identical call before it has not been answered")
+	}
+	f.p.observer.Duplicate(f.c.s.srv.name, kind)
+	f.p.log.Load(r).Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "semantics 41"})
+	f.refuse(words)
+	return false
+}
+
+// replay answers with the stored result.
+func (f *flight) replay(ctx context.Context, r *ledger.Record) (again bool) {
+	if !f.p.ledger.Now().Before(r.ClaimUntil) { // its time ended since it was looked up
+		return true
+	}
+	var value json.RawMessage
+	if r.Answer != nil && r.Answer.HasBody {
+		b, err := f.p.ledger.Body(ctx, r.ID, ledger.BodyAnswer)
+		switch {
+		case err == nil:
+			value = b.Data
+		case !errors.Is(err, ledger.ErrNotFound):
+			f.storeAway(err)
+			return false
+		}
+	}
+	f.p.observer.Duplicate(f.c.s.srv.name, "settled")
+	f.p.log.Load(r).Note(ledger.Event{Kind: "duplicate", Reason: "settled", Rule: "semantics 41"})
+	age := f.p.ledger.Now().Sub(r.CreatedAt)
+	if value == nil {
+		f.refuse(refusal{code: "answer_gone", safe: safeNo, intent: r.ID, good: true, text: "Nothing was executed now: this call has taken place (intent " + r.ID +
+			"), but its answer is not on record. Do not repeat it; look at the present state with a tool that only reads."})
+		return false
+	}
+	f.each(func(_ int, w *waiter) { w.again(r.ID, value, age) })
+	return false
+}
+
+// start makes the intent durable, then sends the call. waiting is one that the server asked for input over, and that now goes on.
+func (f *flight) start(waiting *ledger.Record) (again bool) {
+	conn, err := f.c.s.connected()
+	if err != nil {
+		f.refuse(refusal{code: "server_unavailable", safe: safeYes, text: "Nothing was executed: the tool's server cannot be reached (" + err.Error() + "). It is safe to call again later."})
+		return false
+	}
+	r := &pending{m: f.c.sent, name: f.c.tool, head: f.c.head, to: progressOnly{f}, done: f.done}
+	out, err := f.c.s.register(conn, r)
+	if err != nil {
+		f.refuse(refusal{code: "server_unavailable", safe: safeYes, text: "Nothing was executed: the session is over."})
+		return false
+	}
+	if again, err = f.claim(waiting, out.raw); again || err != nil {
+		f.c.s.take(r.id)
+		if err != nil {
+			f.storeAway(err)
+		}
+		return again
+	}
+	f.mu.Lock()
+	f.asked = r
+	f.mu.Unlock()
+	if f.c.base != "" {
+		f.seq = f.c.s.srv.history.add(f.c.base)
+	} else {
+		f.c.s.srv.history.add(f.op.ID())
+	}
+	f.send(conn, out)
+	return false
+}
+
+// claim makes intent, claim and attempt durable in one commit: nothing is sent before.
+func (f *flight) claim(waiting *ledger.Record, sent []byte) (again bool, err error) {
+	attempt := intent.Attempt{Route: "mcp/" + f.c.s.srv.name + "/" + f.c.tool, Tier: f.c.s.srv.name}
+	if waiting != nil {
+		op := f.p.log.Load(waiting)
+		err = op.Dispatch(attempt)
+		var illegal *intent.IllegalStepError
+		if errors.Is(err, ledger.ErrStale) || errors.As(err, &illegal) {
+			return true, nil
+		}
+		f.set(op)
+		return false, err
+	}
+	b := intent.Begin{Head: f.c.intentHead(), Claim: f.c.key != "", Attempt: &attempt, Visibility: ledger.VisBackground,
+		Request:   &ledger.Body{Kind: ledger.BodyRequest, ContentType: "application/json", Data: f.c.m.raw},
+		ExpiresAt: f.p.ledger.Now().Add(f.window())}
+	if !bytes.Equal(f.c.m.raw, sent) {
+		b.Sent = &ledger.Body{Kind: ledger.BodySent, ContentType: "application/json", Data: sent}
+	}
+	op, err := f.p.log.Begin(b)
+	var dup *intent.DuplicateError
+	if errors.As(err, &dup) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	f.set(op)
+	op.Note(ledger.Event{Kind: "note", Reason: "a write: " + f.c.effect, Rule: "design 6"})
+	if f.c.reason != "" {
+		op.Note(ledger.Event{Kind: "note", Reason: "repeated on purpose: " + f.c.reason, Rule: "semantics 41"})
+	}
+	return false, nil
+}
+
+func (f *flight) set(op *intent.Op) {
+	f.mu.Lock()
+	f.op = op
+	f.mu.Unlock()
+}
+
+// longestWindow bounds the window of a call whose key is made of all its arguments (semantics 41).
+const longestWindow = 10 * time.Minute
+
+func (f *flight) window() time.Duration {
+	if f.c.rule.Key == "" {
+		return min(f.c.rule.Window, longestWindow)
+	}
+	return f.c.rule.Window
+}
+
+// send forwards the call and waits for its end.
+func (f *flight) send(c *conn, out outgoing) {
+	ctx, stop := context.WithTimeout(context.Background(), f.c.rule.Timeout)
+	defer stop()
+	mutant.Point("send.before")
+	if err := c.link.send(ctx, out); err != nil {
+		c.unanswered(out.id, asSendError(err))
+	}
+	mutant.Point("send.after")
+	select {
+	case got := <-f.reply:
+		f.conclude(got)
+		return
+	case <-ctx.Done():
+	case <-f.p.halted:
+	}
+	f.mu.Lock()
+	f.gaveUp = true
+	f.mu.Unlock()
+	select {
+	case got := <-f.reply: // it came in the same moment
+		f.conclude(got)
+	case <-f.p.halted:
+		f.interrupt()
+	default:
+		f.c.s.keepLate(out.id)
+		f.lose(verdict{end: ledger.AttemptUnknown, kind: "timeout", rule: f.c.rule.path + ".timeout",
+			reason: "no answer came within " + f.c.rule.Timeout.String()}, nil)
+	}
+}
+
+// done takes what became of the request.
+func (f *flight) done(got reply) {
+	f.mu.Lock()
+	late := f.gaveUp
+	if !late {
+		f.reply <- got
+	}
+	f.mu.Unlock()
+	if late {
+		f.p.begin(func() { f.late(got) })
+	}
+}
+
+// progressOnly is where the client reads what comes before the answer: every message goes to whoever asked first.
+type progressOnly struct{ f *flight }
+
+func (o progressOnly) put(raw []byte) {
+	o.f.mu.Lock()
+	to := o.f.waiters[0].to
+	o.f.mu.Unlock()
+	to.put(raw)
+}
+func (o progressOnly) answer([]byte)             {}
+func (o progressOnly) drop()                     {}
+func (o progressOnly) refuse([]byte, *sendError) {}
+
+// leave takes a flight out of the registry.
+func (p *Proxy) leave(f *flight) {
+	p.mu.Lock()
+	if p.flights[f.c.slot] == f {
+		delete(p.flights, f.c.slot)
+	}
+	p.mu.Unlock()
+}
+
+// strict says that an answer waits for its record (semantics 28).
+func (f *flight) strict() bool { return f.c.rule.Durability != policy.Relaxed }

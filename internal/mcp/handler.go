@@ -1,0 +1,395 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+)
+
+// Handler serves /mcp/{server} as streamable HTTP (MCP 2025-03-26, 2025-06-18, 2025-11-25, and the requests without a session of
+// 2026-07-28). identify says whose request it is, or why it is nobody's; the listener checks Host and Origin.
+func (p *Proxy) Handler(identify func(*http.Request) (Caller, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		who, err := identify(r)
+		if err != nil {
+			refuse(w, http.StatusUnauthorized, "unauthorized", err.Error())
+			return
+		}
+		name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/mcp/"), "/")
+		srv := p.server(name)
+		if srv == nil {
+			refuse(w, http.StatusNotFound, "not_found", "there is no MCP server of this name; add it under mcp.servers")
+			return
+		}
+		p.serve(w, r, srv, who)
+	})
+}
+
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, srv *server, who Caller) {
+	x := &exchange{p: p, w: w, r: r, srv: srv, who: who}
+	switch r.Method {
+	case http.MethodPost:
+		x.post()
+	case http.MethodGet:
+		x.get()
+	case http.MethodDelete:
+		x.delete()
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		refuse(w, http.StatusMethodNotAllowed, "invalid_request", "an MCP endpoint takes POST, GET and DELETE")
+	}
+}
+
+// refuse answers with a JSON-RPC error that belongs to no request.
+func refuse(w http.ResponseWriter, status int, code, text string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Holdfast-Error", code)
+	w.WriteHeader(status)
+	_, _ = w.Write(failure(nil, codeInvalidRequest, text)) // a client that has gone reads nothing
+}
+
+// exchange is one HTTP request of a client's.
+type exchange struct {
+	p       *Proxy
+	w       http.ResponseWriter
+	r       *http.Request
+	srv     *server
+	who     Caller
+	session *session
+	modern  bool // without a session (2026-07-28)
+}
+
+const sessionHeader = "Mcp-Session-Id"
+
+// find takes the session that the request names. One of another caller's is none.
+func (x *exchange) find() bool {
+	id := x.r.Header.Get(sessionHeader)
+	if id == "" {
+		refuse(x.w, http.StatusBadRequest, "invalid_request", "Mcp-Session-Id is missing; begin with initialize")
+		return false
+	}
+	x.p.mu.Lock()
+	s := x.p.sessions[id]
+	x.p.mu.Unlock()
+	if s == nil || s.web == nil || s.srv != x.srv || s.caller.Tenant != x.who.Tenant || strings.HasPrefix(id, loose) {
+		refuse(x.w, http.StatusNotFound, "not_found", "there is no such session; begin again with initialize")
+		return false
+	}
+	x.session = s
+	s.renew(x.who.Authorization)
+	return true
+}
+
+// loose begins the ids of sessions that clients without one share, each caller its own.
+const loose = "loose-"
+
+func (x *exchange) delete() {
+	if x.find() {
+		x.p.begin(func() {
+			x.session.settle(context.Background())
+			x.p.end(x.session)
+		})
+		x.w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+func (x *exchange) post() {
+	body, err := readAll(x.r.Body, x.p.limits().MaxRequestBytes)
+	if errors.Is(err, errTooLarge) {
+		refuse(x.w, http.StatusRequestEntityTooLarge, "request_too_large", err.Error())
+		return
+	}
+	if err != nil {
+		refuse(x.w, http.StatusBadRequest, "invalid_request", "the body broke off")
+		return
+	}
+	each, err := batch(body, x.p.depth())
+	if err != nil {
+		refuse(x.w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	first := each[0]
+	begins := first.method == "initialize" && first.isRequest()
+	switch {
+	case begins && len(each) == 1:
+		if !x.begin() {
+			return
+		}
+	case x.r.Header.Get(sessionHeader) == "" && x.isModern(first):
+		if !x.share() {
+			return
+		}
+	case !x.find():
+		return
+	}
+	x.hand(each, begins)
+}
+
+// isModern says that a message belongs to no session, which MCP has known since 2026-07-28.
+func (x *exchange) isModern(m *message) bool {
+	x.modern = modernVersion(m.params) != "" || x.r.Header.Get("Mcp-Protocol-Version") >= "2026-07-28"
+	return x.modern
+}
+
+func (x *exchange) begin() bool {
+	s, err := x.p.open(x.srv, x.who, newWeb())
+	return x.opened(s, err)
+}
+
+// share finds the session that all of a caller's requests without one have in common.
+func (x *exchange) share() bool {
+	sum := sha256.Sum256([]byte(x.srv.name + "\n" + x.who.Tenant + "\n" + x.who.Owner + "\n" + x.who.Authorization))
+	s, err := x.p.openAs(x.srv, x.who, loose+hex.EncodeToString(sum[:16]), newWeb())
+	return x.opened(s, err)
+}
+
+func (x *exchange) opened(s *session, err error) bool {
+	if err != nil {
+		x.w.Header().Set("Retry-After", "5")
+		refuse(x.w, http.StatusServiceUnavailable, "shed", err.Error())
+		return false
+	}
+	x.session = s
+	return true
+}
+
+// hand gives the messages to the session and the client what comes back.
+func (x *exchange) hand(each []*message, begins bool) {
+	s, requests := x.session, 0
+	for _, m := range each {
+		if m.isRequest() {
+			requests++
+		}
+	}
+	h := head{mcp: x.mcpHeader(), version: ""}
+	if requests == 0 {
+		for _, m := range each {
+			s.fromClient(m, h, nil)
+		}
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	st := s.web.open(requests)
+	for _, m := range each {
+		s.p.begin(func() { s.fromClient(m, h, st) })
+	}
+	x.answer(st, begins, each)
+}
+
+// mcpHeader are the headers by which MCP 2026-07-28 mirrors a message.
+func (x *exchange) mcpHeader() http.Header {
+	if !x.modern {
+		return nil
+	}
+	h := http.Header{}
+	for name, values := range x.r.Header {
+		if strings.HasPrefix(name, "Mcp-") && name != sessionHeader {
+			h[name] = values
+		}
+	}
+	return h
+}
+
+// answer writes the stream of a POST: JSON where nothing but the answer is in it and it comes soon, else events.
+func (x *exchange) answer(st *stream, begins bool, each []*message) {
+	reader := st.enter()
+	defer st.exit()
+	soon := time.NewTimer(jsonWait)
+	defer soon.Stop()
+	events := strings.Contains(x.r.Header.Get("Accept"), "text/event-stream")
+	for late := false; ; {
+		g := st.look(reader, 0)
+		switch {
+		case g.refusal != nil:
+			x.forgetSession(begins)
+			x.pass(g.refusal)
+			x.session.web.forget(st)
+			return
+		case g.over && (g.plain || !events):
+			x.plain(g, begins)
+			x.session.web.forget(st)
+			return
+		case events && !begins && (late || len(g.events) > 0), g.over:
+			if begins {
+				x.w.Header().Set(sessionHeader, x.session.id)
+			}
+			x.events(st, reader, 0, each)
+			return
+		}
+		select {
+		case <-st.news:
+		case <-soon.C:
+			late = true
+		case <-x.r.Context().Done():
+			x.left(st, each)
+			return
+		}
+	}
+}
+
+const (
+	jsonWait  = time.Second      // longer waits show the client that it is still heard
+	keepAlive = 15 * time.Second // below the time-outs of usual balancers
+)
+
+// plain writes a single JSON answer.
+func (x *exchange) plain(g glance, begins bool) {
+	if len(g.events) == 0 { // cancelled: nothing is waited for
+		x.w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	raw := g.events[len(g.events)-1]
+	failed := gjson.GetBytes(raw, "error")
+	if begins && failed.Exists() {
+		x.forgetSession(true)
+	} else if begins {
+		x.w.Header().Set(sessionHeader, x.session.id)
+	}
+	x.w.Header().Set("Content-Type", "application/json")
+	if x.modern {
+		x.w.WriteHeader(modernStatus(failed.Get("code").Int()))
+	}
+	_, _ = x.w.Write(raw) // who has gone reads nothing
+}
+
+// modernStatus is the HTTP status of a JSON-RPC error in MCP 2026-07-28.
+func modernStatus(code int64) int {
+	switch code {
+	case codeNoMethod:
+		return http.StatusNotFound
+	case codeInvalidParams, -32020, -32021, -32022:
+		return http.StatusBadRequest
+	}
+	return http.StatusOK
+}
+
+// forgetSession ends a session whose initialize was refused.
+func (x *exchange) forgetSession(begins bool) {
+	if begins {
+		x.p.begin(func() { x.p.end(x.session) })
+	}
+}
+
+// pass answers with the server's own refusal. Where to get a credential is part of it.
+func (x *exchange) pass(e *sendError) {
+	for _, name := range []string{"Content-Type", "Www-Authenticate", "Retry-After"} {
+		if v := e.header[name]; v != nil {
+			x.w.Header()[name] = v
+		}
+	}
+	x.w.WriteHeader(e.status)
+	_, _ = x.w.Write(e.body)
+}
+
+// events writes the stream from behind the events that were seen, until it ends or the client leaves.
+func (x *exchange) events(st *stream, reader, seen int64, each []*message) {
+	h := x.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-cache, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	x.w.WriteHeader(http.StatusOK)
+	out := http.NewResponseController(x.w)
+	tick := time.NewTicker(keepAlive)
+	defer tick.Stop()
+	var b bytes.Buffer
+	b.WriteString(": \n\n")
+	for {
+		g := st.look(reader, seen)
+		for i, raw := range g.events {
+			appendEvent(&b, st.n, g.first+int64(i), raw)
+			seen = g.first + int64(i)
+		}
+		if b.Len() > 0 {
+			if _, err := x.w.Write(b.Bytes()); err != nil || out.Flush() != nil {
+				x.left(st, each)
+				return
+			}
+			b.Reset()
+			st.sent(seen)
+		}
+		if g.over || g.taken {
+			return
+		}
+		select {
+		case <-st.news:
+		case <-tick.C:
+			b.WriteString(": \n\n")
+		case <-x.r.Context().Done():
+			x.left(st, each)
+			return
+		}
+	}
+}
+
+// left is a client that went before its answer. In a session that cancels nothing (MCP, basic/transports); without one it is
+// how a request is cancelled, and the call of a write tool is waited for all the same, for its outcome.
+func (x *exchange) left(st *stream, each []*message) {
+	if !x.modern || st.ended() {
+		return
+	}
+	for _, m := range each {
+		if !m.isRequest() {
+			continue
+		}
+		x.p.begin(func() { x.session.abandon(st, m) })
+	}
+}
+
+// abandon cancels what a client without a session no longer waits for.
+func (s *session) abandon(st *stream, m *message) {
+	s.mu.Lock()
+	var found *pending
+	for _, r := range s.pending {
+		if r.to == sink(st) && string(r.client) == string(m.id) {
+			found = r
+		}
+	}
+	if found != nil {
+		s.takeLocked(found.id)
+	}
+	s.mu.Unlock()
+	if found == nil {
+		return
+	}
+	st.drop()
+	params, err := json.Marshal(map[string]any{"requestId": found.id, "reason": "the client left"})
+	if err == nil {
+		s.tell(found.conn, outgoing{raw: notification("notifications/cancelled", params), method: "notifications/cancelled"})
+	}
+}
+
+// get is the stream for what the client did not ask for, or one that broke off and is gone on with.
+func (x *exchange) get() {
+	if !strings.Contains(x.r.Header.Get("Accept"), "text/event-stream") {
+		refuse(x.w, http.StatusNotAcceptable, "invalid_request", "a GET is for text/event-stream")
+		return
+	}
+	if x.r.Header.Get(sessionHeader) == "" {
+		x.w.Header().Set("Allow", "POST")
+		refuse(x.w, http.StatusMethodNotAllowed, "invalid_request", "without a session there is nothing to GET")
+		return
+	}
+	if !x.find() {
+		return
+	}
+	st, seen := x.session.web.own, int64(0)
+	if last := x.r.Header.Get("Last-Event-ID"); last != "" {
+		var ok bool
+		if st, seen, ok = x.session.web.resume(last); !ok {
+			st, seen = x.session.web.own, 0
+		}
+	} else {
+		seen = st.had()
+	}
+	reader := st.enter()
+	defer st.exit()
+	x.events(st, reader, seen, nil)
+}
