@@ -81,7 +81,7 @@ func (h *held) find(ctx context.Context, l ledger.Ledger, c *call) *ledger.Recor
 	case r.State == ledger.Unknown, r.State == ledger.Dispatched:
 		r.Fingerprint = c.fingerprint // one that is repeated on purpose is held, too
 		return r
-	case r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess && c.reason == "" && l.Now().Before(r.ClaimUntil) && r.Key != c.key:
+	case r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess && c.reason == "" && l.Now().Before(r.ClaimUntil):
 		return r
 	}
 	if err == nil && r.State == ledger.Settled {
