@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -33,6 +34,8 @@ type Config struct {
 	Listen, Admin, Store, Env string
 	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
 	Embedded bool
+	// Stderr gets what MCP servers that run as child processes write there. Default: nowhere.
+	Stderr io.Writer
 	// Upstreams are NAME=BASE_URL, each replacing the base URL of a provider.
 	Upstreams []string
 	// Getenv looks variables up. Default os.LookupEnv.
@@ -57,6 +60,7 @@ type Engine struct {
 	gateway *gateway.Gateway
 	meter   *telemetry.Meter
 	client  upstream.Client
+	mcp     mcpService
 
 	embedded  bool
 	functions *functions
@@ -90,7 +94,7 @@ func New(c Config) (*Engine, error) {
 	if refused != nil {
 		return nil, &ConfigError{Faults: refused}
 	}
-	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded}, nil
+	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}, nil
 }
 
 func load(c Config) (*policy.Config, []policy.Fault) {
@@ -129,9 +133,12 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
+	if err = e.startMCP(ctx); err != nil {
+		return err
+	}
 	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client,
-		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
+		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
 		return err
 	}
@@ -198,6 +205,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.logger.Info("draining", "limit", e.policy.Limits.DrainWait)
 		var functions sync.WaitGroup
 		functions.Go(func() { e.drainFunctions(ctx) })
+		functions.Go(func() { e.mcp.close(ctx) })
 		e.gateway.Drain(ctx)
 		functions.Wait()
 	}
@@ -238,13 +246,14 @@ func (e *Engine) close() error {
 	if e.admin != nil {
 		errs = append(errs, e.admin.close())
 	}
+	over, stop := context.WithCancel(context.Background())
+	stop()
+	e.mcp.close(over)
 	e.exchanges.close()
 	if e.client != nil {
 		e.client.CloseIdle()
 	}
 	if e.functions != nil {
-		over, cancel := context.WithCancel(context.Background())
-		cancel()
 		e.drainFunctions(over)
 		e.functions.close()
 	}

@@ -102,7 +102,7 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), intentsCommand(), traceCommand(), storeCommand(), benchCommand(), demoCommand())
+		keyCommand(), explainCommand(), intentsCommand(), traceCommand(), storeCommand(), mcpCommand(), benchCommand(), demoCommand())
 }
 
 func serveCommand() *cobra.Command {

@@ -192,15 +192,15 @@ func (s *session) refuse(r *pending, why *sendError) {
 		r.to.refuse(r.client, why)
 		return
 	}
-	text := "the server gave no answer: " + why.Error()
-	code := codeInternal
 	switch {
 	case !why.sent:
-		text, code = "the server cannot be reached, nothing was sent: "+why.Error(), codeUnavailable
-	case r.m.method == "tools/call":
-		text += "; the call may have been executed"
+		r.to.answer(failure(r.client, codeUnavailable, "the server cannot be reached, nothing was sent: "+why.Error()))
+	case r.m.method == "tools/call" && !r.read:
+		c := &call{s: s, m: r.m, tool: r.name}
+		r.to.answer(c.said(r.client, c.unknownWords("", why.Error())))
+	default:
+		r.to.answer(failure(r.client, codeInternal, "the server gave no answer: "+why.Error()))
 	}
-	r.to.answer(failure(r.client, code, text))
 }
 
 // remember keeps what a later connection must be told, and what the server says of its tasks.

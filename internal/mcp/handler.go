@@ -390,6 +390,27 @@ func (x *exchange) get() {
 		seen = st.had()
 	}
 	reader := st.enter()
-	defer st.exit()
 	x.events(st, reader, seen, nil)
+	st.exit()
+	if x.who.attached {
+		x.p.begin(x.session.unattached)
+	}
+}
+
+// attachedWait is how long the other end of an attached session may be away: its process has been killed then, and
+// nobody says DELETE.
+const attachedWait = 5 * time.Second
+
+func (s *session) unattached() {
+	timer := time.NewTimer(attachedWait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.p.halted:
+		return
+	}
+	if !s.web.watched() {
+		s.settle(context.Background())
+		s.p.end(s)
+	}
 }

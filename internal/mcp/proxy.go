@@ -64,7 +64,8 @@ type Caller struct {
 	// Authorization is passed on to an HTTP server for which the configuration has no credential.
 	Authorization string
 
-	header http.Header // of an attached proxy's own
+	header   http.Header // of an attached proxy's own
+	attached bool        // over the socket beside the store
 }
 
 // Bounds where Config leaves them out.

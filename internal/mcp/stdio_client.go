@@ -41,7 +41,11 @@ func (p *Proxy) ServeStdio(ctx context.Context, name string, in io.Reader, out i
 	if srv == nil {
 		return fmt.Errorf("there is no MCP server %q in the configuration; add it under mcp.servers", name)
 	}
-	s, err := p.open(srv, Caller{Tenant: p.tenant()}, nil)
+	return p.serveStdio(ctx, srv, Caller{Tenant: p.tenant()}, in, out)
+}
+
+func (p *Proxy) serveStdio(ctx context.Context, srv *server, who Caller, in io.Reader, out io.Writer) error {
+	s, err := p.open(srv, who, nil)
 	if err != nil {
 		return err
 	}

@@ -62,10 +62,13 @@ func (c *call) said(id json.RawMessage, r refusal) []byte {
 
 // unknownWords stop a model from trying again.
 func (c *call) unknownWords(intent, why string) refusal {
-	return refusal{code: "outcome_unknown", safe: safeAfter, intent: intent, unknown: true, text: fmt.Sprintf("OUTCOME UNKNOWN. "+
-		"This call of %q may or may not have taken effect: %s. Do not repeat it: nothing will be executed for these arguments until the outcome is "+
-		"known. Look at the present state with a tool that only reads, tell the user what is not known, and go on without repeating the call. "+
-		"A person settles it with: holdfast intents resolve %s", c.tool, why, intent)}
+	text := fmt.Sprintf("OUTCOME UNKNOWN. This call of %q may or may not have taken effect: %s. Do not repeat it: nothing will be executed for these "+
+		"arguments until the outcome is known. Look at the present state with a tool that only reads, tell the user what is not known, and go on "+
+		"without repeating the call.", c.tool, why)
+	if intent != "" {
+		text += " A person settles it with: holdfast intents resolve " + intent
+	}
+	return refusal{code: "outcome_unknown", safe: safeAfter, intent: intent, unknown: true, text: text}
 }
 
 // replayWords say that nothing was executed now, and how to repeat on purpose (semantics 41).
