@@ -173,7 +173,7 @@ func (w *waiter) inFlight(id string) {
 
 // again answers with what is on record.
 func (w *waiter) again(id string, value json.RawMessage, age time.Duration) {
-	w.answer(result(w.id, marked(value, w.c.replayWords(id, age), map[string]any{metaIntent: id, metaReplayed: true, metaAge: age.Milliseconds()})))
+	w.answer(result(w.id, marked(value, w.c.replayWords(value, id, age), map[string]any{metaIntent: id, metaReplayed: true, metaAge: age.Milliseconds()})))
 }
 
 // each tells everybody who waits, and lets nobody join any more.

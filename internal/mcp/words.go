@@ -72,11 +72,14 @@ func (c *call) unknownWords(intent, why string) refusal {
 }
 
 // replayWords say that nothing was executed now, and how to repeat on purpose (semantics 41).
-func (c *call) replayWords(intent string, age time.Duration) string {
+func (c *call) replayWords(value json.RawMessage, intent string, age time.Duration) string {
 	text := fmt.Sprintf("REPLAY by holdfast: nothing was executed now. This is the stored answer of the identical call of %s ago (intent %s).",
 		age.Round(time.Second), intent)
 	if c.facts.owns {
 		return text
+	}
+	if gjson.GetBytes(value, "isError").Bool() {
+		return text + " The tool reported an error then. To execute the call again all the same, add the argument " + repeatReason + " saying why."
 	}
 	return text + " The effect exists once. Only if it is wanted a second time, on purpose, call again with the additional argument " +
 		repeatReason + " saying why."
