@@ -19,6 +19,9 @@ func (f *flight) conclude(got reply) {
 	if mutant.On("tool-unknown-is-failed") && v.end == ledger.AttemptUnknown {
 		v.end = ledger.AttemptFailed
 	}
+	if mutant.On("resend-after-loss") && got.fail != nil {
+		f.c.s.forward(&pending{m: f.c.sent, name: f.c.tool, done: func(reply) {}})
+	}
 	switch {
 	case v.stage == stageTask:
 		f.task(got.msg.result)

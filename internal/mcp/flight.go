@@ -289,6 +289,9 @@ func (f *flight) start(waiting *ledger.Record) (again bool) {
 		f.refuse(refusal{code: "server_unavailable", safe: safeYes, text: "Nothing was executed: the session is over."})
 		return false
 	}
+	if mutant.On("forward-before-claim") {
+		_ = conn.link.send(context.Background(), out)
+	}
 	if again, err = f.claim(waiting, out.raw); again || err != nil {
 		f.c.s.take(r.id)
 		if err != nil {

@@ -53,6 +53,12 @@ var mutants = []struct {
 	{"drain-without-quota", "test/simulation", "TestMutantShows", "semantics 25, in any history"},
 	{"boundary-at-first-event", "test/simulation", "TestMutantShows", "semantics 22, 23, in any history"},
 	{"resume-other-execution", "test/simulation", "TestMutantShows", "semantics 26, in any history"},
+	{"idempotent-hint-licence", "internal/mcp", "TestBR084HintsLicenseNothing", "design 6: idempotentHint is never a licence"},
+	{"key-from-call-id", "internal/mcp", "TestBR082ModelRepeatsItsCall", "interface §4: no id that a client makes anew is in a key"},
+	{"window-past-other-write", "internal/mcp", "TestWindowEndsWithAnotherWrite", "semantics 41: A, B, A are three effects"},
+	{"tool-unknown-is-failed", "internal/mcp", "TestUnknownIsHeld", "semantics 2, 4"},
+	{"resend-after-loss", "internal/mcp", "TestUnknownIsHeld", "a write is never sent again to a server that was lost over it"},
+	{"forward-before-claim", "test/crash", "TestMCPProxyIsKilled", "semantics 1: claim and attempt are durable before the call leaves"},
 	{"fingerprint-without-path", "idempotency", "TestPathCounts", "semantics 15, 16"},
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
 }
