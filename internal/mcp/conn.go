@@ -251,8 +251,7 @@ func (c *conn) fail(why *sendError) {
 func (s *session) askClient(c *conn, m *message, about int64) {
 	s.mu.Lock()
 	full := len(s.asks) >= maxAsks
-	s.next++
-	id := s.next
+	id := s.p.next()
 	if !full {
 		s.asks[id] = ask{c, m.id}
 	}

@@ -69,8 +69,7 @@ func (p *Proxy) run(c *call, to sink) {
 func (s *session) wait(c *call, to sink) *waiter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.next++
-	w := &waiter{n: s.next, c: c, id: c.m.id, to: to}
+	w := &waiter{n: s.p.next(), c: c, id: c.m.id, to: to}
 	s.calls[w] = struct{}{}
 	s.used = time.Now()
 	return w
@@ -128,18 +127,22 @@ func (w *waiter) waits() bool {
 func (f *flight) join(w *waiter) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	id := ""
+	if f.op != nil {
+		id = f.op.ID()
+	}
 	switch {
 	case f.answered:
 		return false
 	case f.c.fingerprint != w.c.fingerprint:
-		f.p.work.Go(func() { w.reused(f.id()) })
+		f.p.work.Go(func() { w.reused(id) })
 		return true
 	case f.early != nil:
 		early := f.early
-		f.p.work.Go(func() { f.duplicate(w, "in_flight"); w.again(f.id(), early, f.p.since(f.op)) })
+		f.p.work.Go(func() { f.duplicate(w, "in_flight"); w.again(id, early, f.p.since(f.op)) })
 		return true
 	case len(f.waiters) >= f.p.limits().Attached:
-		f.p.work.Go(func() { w.inFlight(f.id()) })
+		f.p.work.Go(func() { w.inFlight(id) })
 		return true
 	}
 	w.f = f
@@ -148,17 +151,13 @@ func (f *flight) join(w *waiter) bool {
 	return true
 }
 
-func (f *flight) id() string {
-	if f.op == nil {
-		return ""
-	}
-	return f.op.ID()
-}
-
 func (f *flight) duplicate(w *waiter, kind string) {
 	f.p.observer.Duplicate(w.c.s.srv.name, kind)
-	if f.op != nil {
-		f.op.Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "semantics 41"})
+	f.mu.Lock()
+	op := f.op
+	f.mu.Unlock()
+	if op != nil { // else the claim is still being written
+		op.Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "semantics 41"})
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -47,6 +48,7 @@ type Proxy struct {
 	held     held
 	halted   chan struct{} // closed when calls on their way are no longer waited for
 	halt     sync.Once
+	ids      atomic.Int64
 
 	mu       sync.Mutex
 	servers  map[string]*server
@@ -305,6 +307,9 @@ func (p *Proxy) flying() bool {
 func (p *Proxy) commitWait() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), p.limits().CommitWait)
 }
+
+// next is an id that no other request of this process has, in whichever session.
+func (p *Proxy) next() int64 { return p.ids.Add(1) }
 
 func (p *Proxy) limits() policy.Limits { return p.policy.Limits }
 func (p *Proxy) depth() int            { return p.policy.Limits.JSONDepth }

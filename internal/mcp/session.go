@@ -27,7 +27,6 @@ type session struct {
 	conn     *conn
 	old      []*conn // their sessions are gone, their streams may not be
 	failures int     // connections that ended soon after they began, in a row
-	next     int64
 	pending  map[int64]*pending
 	tokens   map[string]*pending // progress tokens on their way, as the server knows them
 	asks     map[int64]ask       // what the server asked the client
@@ -112,8 +111,7 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	if s.closed {
 		return outgoing{}, errClosed
 	}
-	s.next++
-	r.id, r.conn = s.next, c
+	r.id, r.conn = s.p.next(), c
 	s.pending[r.id] = r
 	s.used = time.Now()
 	if t := gjson.GetBytes(params, "_meta.progressToken"); t.Exists() && t.Index > 0 {

@@ -26,6 +26,10 @@ type setting struct {
 var here setting
 
 func TestMain(m *testing.M) {
+	if effects := os.Getenv(modernEffects); effects != "" {
+		modernStdio(effects)
+		return
+	}
 	here = setting{holdfast: os.Getenv("HOLDFAST"), servers: os.Getenv("HOLDFAST_MCP_SERVERS")}
 	if here.holdfast == "" || here.servers == "" {
 		fmt.Fprintln(os.Stderr, "run test/mcp/run.sh: it names the program and the servers")
@@ -78,6 +82,14 @@ func run(m *testing.M) (int, error) {
 		return 0, err
 	}
 	ended = append(ended, e)
+	if here.gateway, err = listening(ready); err != nil {
+		return 0, err
+	}
+	return m.Run(), nil
+}
+
+// listening reads where a gateway listens, once it does.
+func listening(ready string) (string, error) {
 	b, err := os.ReadFile(ready)
 	for range 500 {
 		if err == nil {
@@ -87,14 +99,11 @@ func run(m *testing.M) (int, error) {
 		b, err = os.ReadFile(ready)
 	}
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	var ports struct{ Listen string }
-	if err := json.Unmarshal(b, &ports); err != nil {
-		return 0, err
-	}
-	here.gateway = "http://" + ports.Listen
-	return m.Run(), nil
+	err = json.Unmarshal(b, &ports)
+	return "http://" + ports.Listen, err
 }
 
 // configure writes a configuration with each server, the everything server both ways.
