@@ -126,7 +126,7 @@ what was in flight as interrupted.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			c.Logger = logger
+			c.Logger, c.Stderr = logger, os.Stderr
 			return profiled(cmd.Context(), profile, func(ctx context.Context) error { return serve(ctx, c, ready) })
 		},
 	}

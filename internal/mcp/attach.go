@@ -99,7 +99,7 @@ func (p *Proxy) addAttached(ctx context.Context, name, text string) error {
 	if err := json.Unmarshal(raw, &c); err != nil {
 		return err
 	}
-	return p.Add(ctx, name, c)
+	return p.add(ctx, name, c, noEnv) // the other process's environment is in it
 }
 
 // Attach serves one stdio client through the engine that holds a store: server is a name in its configuration or, with a command, that

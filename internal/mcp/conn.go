@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -135,6 +136,13 @@ func (s *session) greet(c *conn, g greeting) error {
 // received sorts what the server says.
 func (c *conn) received(raw []byte, about int64) (answered bool) {
 	s := c.s
+	if b := bytes.TrimLeft(raw, " \t\r\n"); len(b) > 0 && b[0] == '[' { // MCP 2025-03-26
+		each, err := batch(raw, s.p.depth())
+		for _, m := range each {
+			answered = c.received(m.raw, about) || answered
+		}
+		return answered || err != nil && c.unreadable(raw, about, err)
+	}
 	m, err := parse(raw, s.p.depth())
 	if err != nil {
 		s.p.logger.Warn("an MCP server said what is no message", "server", s.srv.name, "bytes", len(raw), "error", err)

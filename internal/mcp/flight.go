@@ -61,6 +61,7 @@ func (p *Proxy) run(c *call, to sink) {
 	if c.slot != "" {
 		p.flights[c.slot] = f
 	}
+	p.aloft[f] = struct{}{}
 	p.work.Go(f.fly)
 	p.mu.Unlock()
 }
@@ -301,11 +302,11 @@ func (f *flight) start(waiting *ledger.Record) (again bool) {
 	f.mu.Lock()
 	f.asked = r
 	f.mu.Unlock()
-	if f.c.base != "" {
-		f.seq = f.c.s.srv.history.add(f.c.base)
-	} else {
-		f.c.s.srv.history.add(f.op.ID())
+	base := f.c.base
+	if base == "" {
+		base = f.op.ID()
 	}
+	f.seq = f.c.s.srv.history.add(base)
 	f.send(conn, out)
 	return false
 }
@@ -424,6 +425,7 @@ func (p *Proxy) leave(f *flight) {
 	if p.flights[f.c.slot] == f {
 		delete(p.flights, f.c.slot)
 	}
+	delete(p.aloft, f)
 	p.mu.Unlock()
 }
 

@@ -102,7 +102,10 @@ func (x *exchange) delete() {
 }
 
 func (x *exchange) post() {
+	in := http.NewResponseController(x.w)
+	_ = in.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
 	body, err := readAll(x.r.Body, x.p.limits().MaxRequestBytes)
+	_ = in.SetReadDeadline(time.Time{})
 	if errors.Is(err, errTooLarge) {
 		refuse(x.w, http.StatusRequestEntityTooLarge, "request_too_large", err.Error())
 		return
@@ -238,6 +241,8 @@ func (x *exchange) answer(st *stream, begins bool, each []*message) {
 const (
 	jsonWait  = time.Second      // longer waits show the client that it is still heard
 	keepAlive = 15 * time.Second // below the time-outs of usual balancers
+	readWait  = time.Minute      // for a client to send its message
+	writeWait = time.Minute      // and to read one
 )
 
 // plain writes a single JSON answer.
@@ -308,6 +313,7 @@ func (x *exchange) events(st *stream, reader, seen int64, each []*message) {
 			seen = g.first + int64(i)
 		}
 		if b.Len() > 0 {
+			_ = out.SetWriteDeadline(time.Now().Add(writeWait)) // where there are none, there is nothing to set
 			if _, err := x.w.Write(b.Bytes()); err != nil || out.Flush() != nil {
 				x.left(st, each)
 				return

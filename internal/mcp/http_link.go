@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,7 @@ import (
 type httpLink struct {
 	to     receiver
 	client *http.Client
-	url    string
+	addr   string
 	header http.Header // of the configuration
 	max    int64
 
@@ -35,8 +36,8 @@ type httpLink struct {
 	closed    bool
 }
 
-func dialHTTP(c *http.Client, url string, header http.Header, auth string, max int64, to receiver) *httpLink {
-	l := &httpLink{to: to, client: c, url: url, header: header, auth: auth, max: max}
+func dialHTTP(c *http.Client, addr string, header http.Header, auth string, max int64, to receiver) *httpLink {
+	l := &httpLink{to: to, client: c, addr: addr, header: header, auth: auth, max: max}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }
@@ -164,7 +165,7 @@ func (l *httpLink) listen() {
 }
 
 func (l *httpLink) post(ctx context.Context, o outgoing) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url, bytes.NewReader(o.raw))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.addr, bytes.NewReader(o.raw))
 	if err != nil {
 		return nil, &sendError{err: err}
 	}
@@ -183,7 +184,7 @@ func (l *httpLink) post(ctx context.Context, o outgoing) (*http.Response, error)
 	}
 	resp, err := l.client.Do(r)
 	if err != nil {
-		return nil, &sendError{sent: !neverLeft(err), err: err}
+		return nil, &sendError{sent: !neverLeft(err), err: bare(err)}
 	}
 	return resp, nil
 }
@@ -200,6 +201,15 @@ func headerText(s string) string {
 	return "=?base64?" + base64.StdEncoding.EncodeToString([]byte(s)) + "?="
 }
 
+// bare is an error without the address, whose query may hold a credential.
+func bare(err error) error {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err
+	}
+	return err
+}
+
 // neverLeft says that there was no connection to send on.
 func neverLeft(err error) bool {
 	var op *net.OpError
@@ -208,7 +218,7 @@ func neverLeft(err error) bool {
 }
 
 func (l *httpLink) get(last string) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(l.ctx, http.MethodGet, l.url, nil)
+	r, err := http.NewRequestWithContext(l.ctx, http.MethodGet, l.addr, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +306,7 @@ func (l *httpLink) close() {
 	if session != "" && !was {
 		ctx, cancel := context.WithTimeout(context.Background(), endPatience)
 		defer cancel()
-		if r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url, nil); err == nil {
+		if r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.addr, nil); err == nil {
 			l.dress(r)
 			if resp, err := l.client.Do(r); err == nil { // a server that does not hear it forgets the session by itself
 				resp.Body.Close()

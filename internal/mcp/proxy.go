@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -53,7 +54,8 @@ type Proxy struct {
 	mu       sync.Mutex
 	servers  map[string]*server
 	sessions map[string]*session
-	flights  map[string]*flight
+	flights  map[string]*flight // by key, for whoever calls the same
+	aloft    map[*flight]struct{}
 	parked   map[string]*time.Timer // intents whose server waits for the client's input
 	draining bool
 	closed   bool
@@ -79,7 +81,7 @@ const (
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
 	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, most: c.Sessions, idle: c.Idle,
-		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, parked: map[string]*time.Timer{}}
+		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}}
 	if p.observer == nil {
 		p.observer = silent{}
 	}
@@ -115,7 +117,7 @@ func newClient(t *http.Transport) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Command is an ad-hoc server: a program, where it runs, and what its environment has beside this process's own.
+// Command is an ad-hoc server: a program, where it runs, and its environment, beside this process's own or in its place.
 type Command struct {
 	Args []string `json:"args"`
 	Env  []string `json:"env,omitempty"`
@@ -124,11 +126,15 @@ type Command struct {
 
 // Add makes an ad-hoc server known under a name. Adding it again changes nothing for sessions that exist.
 func (p *Proxy) Add(ctx context.Context, name string, c Command) error {
+	return p.add(ctx, name, c, os.Environ)
+}
+
+func (p *Proxy) add(ctx context.Context, name string, c Command, inherit func() []string) error {
 	if len(c.Args) == 0 {
 		return errors.New("there is no command to run")
 	}
 	srv := newServer(policy.MCPServer{Name: name}, p.depth(), p.client)
-	srv.command = command(c)
+	srv.command = command{c, inherit}
 	p.mu.Lock()
 	if was := p.servers[name]; was == nil || !was.command.equal(srv.command) {
 		p.servers[name] = srv
@@ -293,7 +299,7 @@ func (p *Proxy) Close(ctx context.Context) {
 func (p *Proxy) flying() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, f := range p.flights {
+	for f := range p.aloft {
 		f.mu.Lock()
 		task := f.early != nil
 		f.mu.Unlock()

@@ -67,7 +67,7 @@ func newServer(c policy.MCPServer, depth int, client *http.Client) *server {
 	srv := &server{name: c.Name, url: c.URL, headers: c.Headers, client: client, policy: c, depth: depth, rules: map[string]*rule{},
 		tools: map[string]*tool{}}
 	if len(c.Command) > 0 {
-		srv.command.Args = c.Command
+		srv.command.Args, srv.command.inherit = c.Command, plainEnv
 		for _, e := range c.Env {
 			srv.command.Env = append(srv.command.Env, e.Name+"="+e.Value.Reveal())
 		}

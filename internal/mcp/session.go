@@ -85,7 +85,13 @@ type ask struct {
 	id   json.RawMessage
 }
 
-const maxAsks = 1024
+// Bounds of what a session may have on its way, from either side.
+const (
+	maxAsks    = 1024
+	maxPending = 4096
+)
+
+var errBusy = errors.New("too many requests of this session are on their way")
 
 func newSession(p *Proxy, srv *server, id string, caller Caller) *session {
 	return &session{p: p, srv: srv, id: id, caller: caller, pending: map[int64]*pending{}, tokens: map[string]*pending{}, asks: map[int64]ask{},
@@ -110,6 +116,9 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	defer s.mu.Unlock()
 	if s.closed {
 		return outgoing{}, errClosed
+	}
+	if len(s.pending) >= maxPending {
+		return outgoing{}, errBusy
 	}
 	r.id, r.conn = s.p.next(), c
 	s.pending[r.id] = r

@@ -34,6 +34,9 @@ func (o *stdioSink) refuse(id []byte, e *sendError) {
 // lastWait is how long answers are waited for once a stdio client has said all that it will.
 const lastWait = 30 * time.Second
 
+// leaveWait is the same for one who is told to end.
+const leaveWait = 1500 * time.Millisecond
+
 // ServeStdio serves one client that speaks over in and out, until in ends or ctx does. name is a server of the configuration, or one
 // that was added.
 func (p *Proxy) ServeStdio(ctx context.Context, name string, in io.Reader, out io.Writer) error {
@@ -56,8 +59,10 @@ func (p *Proxy) serveStdio(ctx context.Context, srv *server, who Caller, in io.R
 	go func() { ended <- s.readStdio(in, to) }() // ends with in, which the process's end closes
 	select {
 	case err = <-ended:
-	case <-ctx.Done():
-		return nil
+	case <-ctx.Done(): // whoever ends us kills us soon after
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(context.WithoutCancel(ctx), leaveWait)
+		defer stop()
 	case <-p.halted:
 		return nil
 	}

@@ -40,16 +40,31 @@ const (
 	letterWithdrawn
 )
 
-// command says what to run. An empty Dir is this process's own folder.
+// command says what to run, and with which of this process's own environment. An empty Dir is its folder.
 type command struct {
-	Args []string
-	Env  []string // beside this process's own
-	Dir  string
+	Command
+	inherit func() []string
 }
+
+// plainEnv is what a server of the configuration inherits: enough to run, and none of the gateway's secrets. The rest is for
+// the server's env: to say. (The official clients hand on much the same.)
+func plainEnv() []string {
+	var out []string
+	for _, name := range [...]string{"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR",
+		"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "TMP", "TEMP", "APPDATA", "LOCALAPPDATA", "USERPROFILE", "USERNAME",
+		"HOMEDRIVE", "HOMEPATH", "SYSTEMROOT", "SYSTEMDRIVE", "PROGRAMFILES", "PATHEXT", "COMSPEC", "PROCESSOR_ARCHITECTURE"} {
+		if v, ok := os.LookupEnv(name); ok {
+			out = append(out, name+"="+v)
+		}
+	}
+	return out
+}
+
+func noEnv() []string { return nil }
 
 func startStdio(c command, max int64, stderr io.Writer, to receiver) (*stdioLink, error) {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
-	cmd.Env, cmd.Dir, cmd.Stderr = append(os.Environ(), c.Env...), c.Dir, stderr
+	cmd.Env, cmd.Dir, cmd.Stderr = append(c.inherit(), c.Env...), c.Dir, stderr
 	cmd.WaitDelay = closePatience
 	ownGroup(cmd)
 	in, err := cmd.StdinPipe()
