@@ -109,18 +109,6 @@ func (f *flight) fail(v verdict, got reply) {
 	}
 }
 
-// pass ends the wait with the server's own HTTP refusal: 401 tells a client how to get a credential.
-func (w *waiter) pass(e *sendError) {
-	s := w.c.s
-	s.mu.Lock()
-	_, waits := s.calls[w]
-	delete(s.calls, w)
-	s.mu.Unlock()
-	if waits {
-		w.to.refuse(w.id, e)
-	}
-}
-
 // lose records that nobody knows whether the call took effect (semantics 2), and says so.
 func (f *flight) lose(v verdict, said *message) {
 	var body *ledger.Body

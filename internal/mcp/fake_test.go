@@ -178,7 +178,7 @@ func (f *fake) call(m fakeMessage, out func(any)) any {
 		return answerTo(m.ID, text("the client says "+string(f.askClient(out))))
 	}
 	if ms, ok := args["before"].(float64); ok {
-		time.Sleep(time.Duration(ms) * time.Millisecond)
+		<-time.After(time.Duration(ms) * time.Millisecond)
 	}
 	switch fault {
 	case "lost_before":
@@ -197,8 +197,10 @@ func (f *fake) call(m fakeMessage, out func(any)) any {
 		out(map[string]any{"jsonrpc": "2.0", "method": "notifications/progress", "params": map[string]any{"progressToken": m.Params.Meta.Token, "progress": 1}})
 	}
 	f.effect(string(what))
-	if ms, ok := args["after"].(float64); ok {
-		time.Sleep(time.Duration(ms) * time.Millisecond)
+	if path, ok := args["hold"].(string); ok { // until the test makes the file
+		for _, err := os.Stat(path); err != nil; _, err = os.Stat(path) {
+			<-time.After(5 * time.Millisecond)
+		}
 	}
 	switch fault {
 	case "lost_after":

@@ -33,15 +33,6 @@ type flight struct {
 	gaveUp   bool            // an answer is now evidence
 }
 
-// waiter is one request that gets the flight's answer.
-type waiter struct {
-	n  int64 // order among the session's requests
-	c  *call
-	id json.RawMessage
-	to sink
-	f  *flight
-}
-
 // run finds the flight of the same call, or begins it.
 func (p *Proxy) run(c *call, to sink) {
 	w := c.s.wait(c, to)
@@ -64,64 +55,6 @@ func (p *Proxy) run(c *call, to sink) {
 	p.aloft[f] = struct{}{}
 	p.work.Go(f.fly)
 	p.mu.Unlock()
-}
-
-// wait enters a request of the session's.
-func (s *session) wait(c *call, to sink) *waiter {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	w := &waiter{n: s.p.next(), c: c, id: c.m.id, to: to}
-	s.calls[w] = struct{}{}
-	s.used = time.Now()
-	return w
-}
-
-// answer ends the wait.
-func (w *waiter) answer(raw []byte) {
-	s := w.c.s
-	s.mu.Lock()
-	_, waits := s.calls[w]
-	delete(s.calls, w)
-	s.mu.Unlock()
-	if waits {
-		w.to.answer(raw)
-	}
-}
-
-func (w *waiter) say(r refusal) { w.answer(w.c.said(w.id, r)) }
-
-// leave takes a request out that was cancelled. It returns what to cancel at the server: nothing while others wait.
-func (w *waiter) leave() *pending {
-	s := w.c.s
-	s.mu.Lock()
-	delete(s.calls, w)
-	s.mu.Unlock()
-	w.to.drop()
-	if w.f == nil {
-		return nil
-	}
-	w.f.mu.Lock()
-	defer w.f.mu.Unlock()
-	left := 0
-	for _, other := range w.f.waiters {
-		if other.waits() {
-			left++
-		}
-	}
-	if left > 0 {
-		return nil
-	}
-	if w.f.op != nil {
-		w.f.op.Note(ledger.Event{Kind: "note", Reason: "cancelled by the client; the outcome is waited for", Rule: "semantics 40"})
-	}
-	return w.f.asked
-}
-
-func (w *waiter) waits() bool {
-	w.c.s.mu.Lock()
-	defer w.c.s.mu.Unlock()
-	_, waits := w.c.s.calls[w]
-	return waits
 }
 
 // join adds a request to the flight. Call with Proxy.mu held.
@@ -160,20 +93,6 @@ func (f *flight) duplicate(w *waiter, kind string) {
 	if op != nil { // else the claim is still being written
 		op.Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "semantics 41"})
 	}
-}
-
-func (w *waiter) reused(id string) {
-	w.say(refusal{code: "idempotency_key_reused", safe: safeNo, intent: id, text: "Nothing was executed: another call of this tool, with other arguments, " +
-		"has the same business key (" + w.c.rule.Key + "), so that both would be one effect. Intent " + id + "."})
-}
-
-func (w *waiter) inFlight(id string) {
-	w.say(refusal{code: "request_in_flight", safe: safeYes, intent: id, text: "Nothing was executed now: an identical call is still running (intent " + id + "). Ask again in a few seconds."})
-}
-
-// again answers with what is on record.
-func (w *waiter) again(id string, value json.RawMessage, age time.Duration) {
-	w.answer(result(w.id, marked(value, w.c.replayWords(value, id, age), map[string]any{metaIntent: id, metaReplayed: true, metaAge: age.Milliseconds()})))
 }
 
 // each tells everybody who waits, and lets nobody join any more.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -231,12 +232,13 @@ func TestAnswerIsResumed(t *testing.T) {
 func TestProxyCrash(t *testing.T) {
 	r := newRig(t, "stdio")
 	c := r.stdio()
-	c.begin("tools/call", params("write", `{"n":1,"after":100000}`))
+	args := `{"n":1,"hold":"/nowhere/at/all"}`
+	c.begin("tools/call", params("write", args))
 	r.until("the effect", func() bool { b, _ := os.ReadFile(r.effects); return len(b) > 0 })
 	r.end()
 	r.start()
 	again := r.stdio()
-	r.says(again.call("write", `{"n":1,"after":100000}`), "_meta.unknown", true)
+	r.says(again.call("write", args), "_meta.unknown", true)
 	r.happened(1)
 }
 
@@ -244,7 +246,8 @@ func TestProxyCrash(t *testing.T) {
 func TestClientResumes(t *testing.T) {
 	r := newRig(t, "stdio")
 	b := r.http("")
-	resp := b.do(http.MethodPost, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write","arguments":{"n":1,"fault":"progress","after":300},"_meta":{"progressToken":"p"}}}`)
+	answer := filepath.Join(t.TempDir(), "answer")
+	resp := b.do(http.MethodPost, `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"write","arguments":{"n":1,"fault":"progress","hold":"`+answer+`"},"_meta":{"progressToken":"p"}}}`)
 	buf := make([]byte, 4096)
 	var seen string
 	for !strings.Contains(seen, "data: ") {
@@ -254,6 +257,9 @@ func TestClientResumes(t *testing.T) {
 		}
 	}
 	resp.Body.Close()
+	if err := os.WriteFile(answer, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	last := strings.TrimSpace(seen[strings.LastIndex(seen, "id: ")+4 : strings.LastIndex(seen, "data: ")])
 	got := b.do(http.MethodGet, "", "Last-Event-ID", last)
 	defer got.Body.Close()

@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -110,11 +112,15 @@ func TestUnknownIsHeld(t *testing.T) {
 func TestBR001LateAnswerIsEvidence(t *testing.T) {
 	r := newRig(t, "stdio")
 	c := r.stdio()
-	args := `{"n":1,"after":400}`
+	answer := filepath.Join(t.TempDir(), "answer")
+	args := `{"n":1,"hold":"` + answer + `"}`
 	first := c.call("quick", args)
 	r.says(first, "_meta.unknown", true)
 	id := gjson.Get(first, "result._meta.holdfast/intent").String()
 	r.says(c.call("quick", args), "_meta.unknown", true, "_meta.intent", id)
+	if err := os.WriteFile(answer, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	r.until("the late answer", func() bool {
 		rec, err := r.ledger.Get(t.Context(), id)
 		return err == nil && rec.State == ledger.Settled
