@@ -133,13 +133,13 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
-	if err = e.startMCP(ctx); err != nil {
-		return err
-	}
 	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client,
 		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
+		return err
+	}
+	if err = e.startMCP(ctx, api); err != nil {
 		return err
 	}
 	if e.functions, err = newFunctions(ctx, e); err != nil {

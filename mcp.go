@@ -7,8 +7,10 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/holdfast-ai/holdfast/internal/admin"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/mcp"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 )
 
 // mcpService is the MCP proxy of an engine, and the socket beside its store over which further proxies attach.
@@ -22,7 +24,7 @@ type mcpService struct {
 
 type mcpCallerKey struct{}
 
-func (e *Engine) startMCP(ctx context.Context) error {
+func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 	var err error
 	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Observer: e.meter, Logger: e.logger, Stderr: e.mcp.stderr})
 	if err != nil {
@@ -33,7 +35,9 @@ func (e *Engine) startMCP(ctx context.Context) error {
 		return mcp.Caller{Tenant: who.Tenant, Owner: who.Owner, Authorization: who.Authorization}, nil
 	})
 	path := mcp.SocketPath(e.policy.Store[0].Path())
-	if e.mcp.socket, err = mcp.Listen(path, e.mcp.proxy); err != nil {
+	// Only this user reaches the socket: what auth asks of the network is not asked there.
+	operators := api.Operators(gateway.NewGuard(policy.Auth{}), func() error { return e.gateway.Ready() }, e.meter.Handler())
+	if e.mcp.socket, err = mcp.Listen(path, e.mcp.proxy, operators); err != nil {
 		e.logger.Warn("no further mcp proxy can use this store while this engine runs", "socket", path, "error", err)
 	}
 	return nil

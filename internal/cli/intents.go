@@ -214,33 +214,46 @@ func intentsShowCommand() *cobra.Command {
 }
 
 func intentsResolveCommand() *cobra.Command {
-	var addr string
+	var addr, store string
 	var r admin.Resolution
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resolve ID",
 		Short: "Settle an unknown outcome by a person's word, which the log keeps",
 		Long: `Settle an unknown outcome by a person's word. Look at the far side first: success keeps the key, so that a repeated
-request does nothing; failed releases it, so that a repeated request is executed. The log keeps who said so, and why.`,
-		Example: `  holdfast intents resolve 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --outcome success --by alice --reason "charge ch_1 is in the dashboard"`,
-		Args:    oneArg("ID"),
+request does nothing; failed releases it, so that a repeated request is executed. The log keeps who said so, and why.
+
+With --store it goes through whatever process holds the store, an mcp proxy too; where none does, this one writes it.`,
+		Example: `  holdfast intents resolve 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --outcome success --by alice --reason "charge ch_1 is in the dashboard"
+  holdfast intents resolve 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --outcome failed --by alice --reason "no such note" --store notes.db`,
+		Args: oneArg("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.Outcome != "success" && r.Outcome != "failed" || strings.TrimSpace(r.By) == "" || strings.TrimSpace(r.Reason) == "" {
 				return usagef("resolve takes --outcome success or failed, --by NAME and --reason TEXT: the log keeps who decided and why")
+			}
+			resolve := func(api *adminAPI) error {
+				v, err := api.resolve(cmd.Context(), args[0], r)
+				if err != nil {
+					return fmt.Errorf("%s: %w", clean(args[0], 80), err)
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), v)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s; by %s: %s\n", v.ID, v.State, v.Outcome, clean(r.By, 0), clean(r.Reason, 0))
+				return err
+			}
+			if store != "" {
+				path, err := storePath(store)
+				if err != nil {
+					return err
+				}
+				return withHolder(cmd.Context(), path, resolve)
 			}
 			api, err := dialAdmin(addr)
 			if err != nil {
 				return err
 			}
-			v, err := api.resolve(cmd.Context(), args[0], r)
-			if err != nil {
-				return fmt.Errorf("%s: %w", clean(args[0], 80), err)
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), v)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s; by %s: %s\n", v.ID, v.State, v.Outcome, clean(r.By, 0), clean(r.Reason, 0))
-			return err
+			return resolve(api)
 		},
 	}
 	cmd.Flags().StringVar(&r.Outcome, "outcome", "", "success: the effect took place; failed: it did not")
@@ -248,5 +261,7 @@ request does nothing; failed releases it, so that a repeated request is executed
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why: what was seen on the far side")
 	jsonFlag(cmd, &asJSON)
 	adminFlags(cmd, &addr)
+	cmd.Flags().StringVar(&store, "store", "", "the store itself, sqlite:FILE or FILE, instead of a gateway's address")
+	cmd.MarkFlagsMutuallyExclusive("admin", "store")
 	return cmd
 }

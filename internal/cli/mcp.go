@@ -150,6 +150,7 @@ func (f *storeFlags) path() (string, error) {
 
 var (
 	runners = regexp.MustCompile(`^(npx|bunx|uvx|pipx|node|bun|deno|python[0-9.]*|uv|run|exec|docker|sh|bash|env|-.*|.*=.*)$`)
+	hollow  = regexp.MustCompile(`^(index|main|server|cli|dist|build|src|lib|bin|out)(\.[a-z]+)?$`) // say nothing of a server
 	notName = regexp.MustCompile(`[^a-z0-9_]+`)
 )
 
@@ -159,8 +160,11 @@ func adHocName(command []string) string {
 	word := "server"
 	for _, arg := range command {
 		base := strings.ToLower(filepath.Base(arg))
-		if !runners.MatchString(base) {
-			word = strings.Trim(notName.ReplaceAllString(base, "-"), "-")
+		for folder := filepath.Dir(arg); hollow.MatchString(base) && folder != filepath.Dir(folder); folder = filepath.Dir(folder) {
+			base = strings.ToLower(filepath.Base(folder))
+		}
+		if name := strings.Trim(notName.ReplaceAllString(base, "-"), "-"); name != "" && !runners.MatchString(base) {
+			word = name
 			break
 		}
 	}

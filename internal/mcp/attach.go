@@ -46,7 +46,9 @@ type Socket struct {
 
 // Listen opens the socket of p. Its file is for this user alone (semantics 45), and one that a crash left behind is replaced: the
 // caller holds the store's lock.
-func Listen(path string, p *Proxy) (*Socket, error) {
+//
+// rest answers every other path than /mcp/.
+func Listen(path string, p *Proxy, rest http.Handler) (*Socket, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("remove an old socket: %w", err)
 	}
@@ -54,7 +56,7 @@ func Listen(path string, p *Proxy) (*Socket, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w; a shorter path may do", path, err)
 	}
-	s := &Socket{path: path, done: make(chan struct{}), http: &http.Server{Handler: p.attached(), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 2 * maxCommand,
+	s := &Socket{path: path, done: make(chan struct{}), http: &http.Server{Handler: p.attached(rest), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 2 * maxCommand,
 		ErrorLog: slog.NewLogLogger(p.logger.Handler(), slog.LevelDebug)}}
 	go func() {
 		defer close(s.done)
@@ -72,9 +74,13 @@ func (s *Socket) Close() {
 }
 
 // attached serves proxies of the same user.
-func (p *Proxy) attached() http.Handler {
+func (p *Proxy) attached(rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name := strings.TrimPrefix(r.URL.Path, "/mcp/")
+		name, ours := strings.CutPrefix(r.URL.Path, "/mcp/")
+		if !ours {
+			rest.ServeHTTP(w, r)
+			return
+		}
 		if text := r.Header.Get(commandHeader); text != "" {
 			if err := p.addAttached(r.Context(), name, text); err != nil {
 				refuse(w, http.StatusBadRequest, "invalid_request", err.Error())

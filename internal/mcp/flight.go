@@ -188,7 +188,8 @@ func (f *flight) replay(ctx context.Context, r *ledger.Record) (again bool) {
 	age := f.p.ledger.Now().Sub(r.CreatedAt)
 	if value == nil {
 		f.refuse(refusal{code: "answer_gone", safe: safeNo, intent: r.ID, good: true, text: "Nothing was executed now: this call has taken place (intent " + r.ID +
-			"), but its answer is not on record. Do not repeat it; look at the present state with a tool that only reads."})
+			"), but its answer is not on record. Look at the present state with a tool that only reads. Only if the effect is wanted a second time, on purpose, call again with the additional argument " +
+			repeatReason + " saying why."})
 		return false
 	}
 	f.each(func(_ int, w *waiter) { w.again(r.ID, value, age) })

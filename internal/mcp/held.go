@@ -3,6 +3,7 @@ package mcp
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -30,18 +31,37 @@ func (h *held) load(ctx context.Context, l ledger.Ledger, servers map[string]*se
 	return nil
 }
 
-const heldPage = 500
+const (
+	heldPage = 500
+	// heldAge is how far back a success is looked for that was unknown once: claims of tools last a day unless a policy
+	// says more, and those with a policy are found by their own keys.
+	heldAge = 24 * time.Hour
+)
 
+// loadServer reads what is unknown, and what was and has been resolved as a success: who was told not to repeat it may be a new
+// session by now.
 func (h *held) loadServer(ctx context.Context, l ledger.Ledger, name string) error {
-	for before := ""; ; {
-		records, err := l.List(ctx, ledger.Filter{States: []ledger.State{ledger.Unknown, ledger.Dispatched}, Unsettled: true, Workflow: name, Before: before, Limit: heldPage})
+	unknown := ledger.Filter{States: []ledger.State{ledger.Unknown, ledger.Dispatched}, Unsettled: true, Workflow: name, Limit: heldPage}
+	resolved := ledger.Filter{States: []ledger.State{ledger.Settled}, Outcomes: []ledger.Outcome{ledger.OutcomeSuccess}, Workflow: name,
+		NewerThan: l.Now().Add(-heldAge), Limit: heldPage}
+	for _, f := range []ledger.Filter{resolved, unknown} {
+		if err := h.read(ctx, l, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *held) read(ctx context.Context, l ledger.Ledger, f ledger.Filter) error {
+	for {
+		records, err := l.List(ctx, f)
 		if err != nil {
 			return err
 		}
 		h.mu.Lock()
 		for _, r := range records {
-			before = r.ID
-			if r.Provider == "mcp" && r.Hold {
+			f.Before = r.ID
+			if r.Provider == "mcp" && r.Hold && (r.State != ledger.Settled || r.BilledMaybe > 0) {
 				h.all[heldKey{r.Tenant, r.Workflow, r.Fingerprint}] = r.ID
 			}
 		}

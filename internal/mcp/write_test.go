@@ -277,3 +277,32 @@ func TestTaskIsDispatchedUntilItEnds(t *testing.T) {
 	r.says(c.ask("tools/call", ask), "result.task.taskId", task, "_meta.replayed", true)
 	r.happened(1)
 }
+
+// What a person has settled stays settled for a client that comes back to another process.
+func TestResolvedIsRemembered(t *testing.T) {
+	r := newRig(t, "stdio")
+	args := map[ledger.Outcome]string{ledger.OutcomeSuccess: `{"n":1,"fault":"lost_after"}`, ledger.OutcomeFailed: `{"n":2,"fault":"lost_before"}`}
+	c := r.stdio()
+	for out, a := range args {
+		got := c.call("quick", a)
+		r.says(got, "_meta.unknown", true)
+		rec, err := r.ledger.Get(t.Context(), gjson.Get(got, "result._meta.holdfast/intent").String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.log.Load(rec).Resolve(out, "ada", "looked", nil, r.ledger.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		r.says(r.stdio().call("quick", args[ledger.OutcomeSuccess]), "_meta.code", "answer_gone", "_meta.safe_to_retry", "no", "_meta.unknown", nil)
+		r.happened(1)
+		r.end()
+		r.start()
+	}
+	again := r.stdio().call("quick", args[ledger.OutcomeFailed]) // free again
+	r.says(again, "_meta.unknown", true)
+	if n := len(r.intents()); n != 3 {
+		t.Errorf("%d intents", n)
+	}
+}
