@@ -125,6 +125,7 @@ func (f *flight) lose(v verdict, said *message) {
 	}
 	f.p.held.add(f.c, id)
 	f.record(f.op.Lose(v.ending(), body))
+	f.p.logger.Warn("the outcome of an MCP call is unknown; it is held", "intent", id, "server", f.c.s.srv.name, "tool", f.c.tool, "reason", v.reason)
 	f.refuse(f.c.unknownWords(id, v.reason))
 }
 

@@ -185,6 +185,8 @@ func (f *fake) call(m fakeMessage, out func(any)) any {
 		return nil
 	case "die_before":
 		f.die()
+	case "elicit":
+		f.askClient(out)
 	case "plain_error":
 		return answerTo(m.ID, text("there is no such note", "isError", true))
 	case "refused":

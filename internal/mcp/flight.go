@@ -284,19 +284,29 @@ func (f *flight) window() time.Duration {
 
 // send forwards the call and waits for its end.
 func (f *flight) send(c *conn, out outgoing) {
-	ctx, stop := context.WithTimeout(context.Background(), f.c.rule.Timeout)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	over := time.AfterFunc(f.c.rule.Timeout, stop)
+	defer over.Stop()
 	mutant.Point("send.before")
 	if err := c.link.send(ctx, out); err != nil {
 		c.unanswered(out.id, asSendError(err))
 	}
 	mutant.Point("send.after")
-	select {
-	case got := <-f.reply:
-		f.conclude(got)
-		return
-	case <-ctx.Done():
-	case <-f.p.halted:
+	for waited := f.c.rule.Timeout; ; waited += f.c.rule.Timeout {
+		select {
+		case got := <-f.reply:
+			f.conclude(got)
+			return
+		case <-ctx.Done():
+		case <-f.p.halted:
+		}
+		if f.p.isHalted() || waited >= longestAsk || !f.c.s.asking(c) {
+			break
+		}
+		// The server waits for a person on the client's side: that is not its own time.
+		ctx, stop = context.WithTimeout(context.Background(), f.c.rule.Timeout)
+		defer stop()
 	}
 	f.mu.Lock()
 	f.gaveUp = true
@@ -311,6 +321,21 @@ func (f *flight) send(c *conn, out outgoing) {
 		f.lose(verdict{end: ledger.AttemptUnknown, kind: "timeout", rule: f.c.rule.path + ".timeout",
 			reason: "no answer came within " + f.c.rule.Timeout.String()}, nil)
 	}
+}
+
+// longestAsk bounds the time that a server's questions to the client add to a call.
+const longestAsk = 10 * time.Minute
+
+// asking says whether the server waits for the client.
+func (s *session) asking(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.asks {
+		if a.conn == c {
+			return true
+		}
+	}
+	return false
 }
 
 // done takes what became of the request.

@@ -310,6 +310,15 @@ func (p *Proxy) flying() bool {
 	return false
 }
 
+func (p *Proxy) isHalted() bool {
+	select {
+	case <-p.halted:
+		return true
+	default:
+		return false
+	}
+}
+
 func (p *Proxy) commitWait() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), p.limits().CommitWait)
 }

@@ -396,3 +396,44 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 	r.proxy.mu.Unlock()
 }
+
+// A server that waits for a person on the client's side uses up none of its own time.
+func TestQuestionsStopTheClock(t *testing.T) {
+	r := newRig(t, "stdio")
+	c := r.stdio()
+	c.ask("tools/list", `{}`)
+	ch := c.begin("tools/call", params("quick", `{"n":1,"fault":"elicit"}`))
+	ask := r.wait(c.rest)
+	<-time.After(3 * 150 * time.Millisecond) // the call's time-out, and more: whoever answers is slow
+	c.send(`{"jsonrpc":"2.0","id":` + gjson.Get(ask, "id").Raw + `,"result":{}}`)
+	r.says(r.wait(ch), "result.content.0.text", "done 1", "_meta.unknown", nil)
+	r.happened(1)
+}
+
+// A progress token that two requests use at once is told apart towards the server, and comes back as each client wrote it.
+func TestProgressTokensMeet(t *testing.T) {
+	r := newRig(t, "stdio")
+	b := r.http("")
+	b.call("1", "read", `{}`)
+	var all sync.WaitGroup
+	for _, n := range []string{"A", "B"} {
+		all.Go(func() {
+			resp := b.do(http.MethodPost, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"write","arguments":{"n":"`+n+
+				`","fault":"progress","before":100},"_meta":{"progressToken":1}}}`)
+			defer resp.Body.Close()
+			raw, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			events := eventsOf(raw)
+			if len(events) != 2 || gjson.Get(events[0], "params.progressToken").Raw != "1" {
+				t.Errorf("%s: %s", n, raw)
+				return
+			}
+			r.says(events[1], "id", 1, "result.content.0.text", "done "+n)
+		})
+	}
+	all.Wait()
+	r.happened(2)
+}
