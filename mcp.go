@@ -38,7 +38,7 @@ func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 	// Only this user reaches the socket: what auth asks of the network is not asked there.
 	operators := api.Operators(gateway.NewGuard(policy.Auth{}), func() error { return e.gateway.Ready() }, e.meter.Handler())
 	if e.mcp.socket, err = mcp.Listen(path, e.mcp.proxy, operators); err != nil {
-		e.logger.Warn("no further mcp proxy can use this store while this engine runs", "socket", path, "error", err)
+		e.logger.Info("no command can work through this engine: its socket cannot be opened", "socket", path, "error", err)
 	}
 	return nil
 }

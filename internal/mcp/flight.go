@@ -245,10 +245,9 @@ func (f *flight) claim(waiting *ledger.Record, sent []byte) (again bool, err err
 		return false, err
 	}
 	b := intent.Begin{Head: f.c.intentHead(), Claim: f.c.key != "", Attempt: &attempt, Visibility: ledger.VisBackground,
-		Request:   &ledger.Body{Kind: ledger.BodyRequest, ContentType: "application/json", Data: f.c.m.raw},
-		ExpiresAt: f.p.ledger.Now().Add(f.window())}
+		ExpiresAt: f.p.ledger.Now().Add(f.window()), Request: f.p.keep(ledger.BodyRequest, f.c.m.raw)}
 	if !bytes.Equal(f.c.m.raw, sent) {
-		b.Sent = &ledger.Body{Kind: ledger.BodySent, ContentType: "application/json", Data: sent}
+		b.Sent = f.p.keep(ledger.BodySent, sent)
 	}
 	op, err := f.p.log.Begin(b)
 	var dup *intent.DuplicateError

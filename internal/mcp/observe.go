@@ -38,7 +38,7 @@ func (s *session) observe(c *call, to sink) {
 	f := &flight{p: s.p, c: c}
 	op, err := s.p.log.Begin(intent.Begin{Head: c.intentHead(), Visibility: ledger.VisBackground, DerivedUntil: s.p.ledger.Now().Add(f.window()),
 		Attempt: &intent.Attempt{Route: "mcp/" + s.srv.name + "/" + c.tool, Tier: s.srv.name},
-		Request: &ledger.Body{Kind: ledger.BodyRequest, ContentType: "application/json", Data: c.m.raw}})
+		Request: s.p.keep(ledger.BodyRequest, c.m.raw)})
 	if err != nil {
 		s.p.observer.StoreError(s.srv.name)
 		s.p.logger.Warn("observe: not on record; the call goes on", "server", s.srv.name, "tool", c.tool, "error", err)

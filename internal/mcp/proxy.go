@@ -310,6 +310,14 @@ func (p *Proxy) flying() bool {
 	return false
 }
 
+// keep is a request as it goes on record, nil where retention.request_bodies keeps none.
+func (p *Proxy) keep(kind ledger.BodyKind, raw []byte) *ledger.Body {
+	if p.policy.Retention.RequestBodies == "none" {
+		return nil
+	}
+	return &ledger.Body{Kind: kind, ContentType: "application/json", Data: raw}
+}
+
 func (p *Proxy) isHalted() bool {
 	select {
 	case <-p.halted:
