@@ -105,7 +105,11 @@ func (f *flight) fail(v verdict, got reply) {
 	case got.fail.status != 0 && !got.fail.gone:
 		f.each(func(_ int, w *waiter) { w.pass(got.fail) })
 	default:
-		f.refuse(refusal{code: v.kind, safe: safeYes, intent: id, text: "Nothing was executed: " + v.reason + ". It is safe to call again (intent " + id + ")."})
+		code := "server_unavailable"
+		if got.fail.gone {
+			code = v.kind
+		}
+		f.refuse(refusal{code: code, safe: safeYes, intent: id, text: "Nothing was executed: " + v.reason + ". It is safe to call again (intent " + id + ")."})
 	}
 }
 
