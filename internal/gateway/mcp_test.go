@@ -33,7 +33,10 @@ func TestMCPCallers(t *testing.T) {
 		defer log.Close()
 		got = gateway.MCPCaller{}
 		g, err := gateway.New(context.Background(), gateway.Config{Policy: cfg, Ledger: store, Log: log,
-			MCP: func(w http.ResponseWriter, _ *http.Request, who gateway.MCPCaller) { got = who; w.WriteHeader(http.StatusAccepted) }})
+			MCP: func(w http.ResponseWriter, _ *http.Request, who gateway.MCPCaller) {
+				got = who
+				w.WriteHeader(http.StatusAccepted)
+			}})
 		if err != nil {
 			t.Fatal(err)
 		}
