@@ -48,7 +48,7 @@ func (p *Proxy) run(c *call, to sink) {
 		return
 	}
 	f := &flight{p: p, c: c, reply: make(chan reply, 1), ended: make(chan string, 1), final: make(chan json.RawMessage, 1), waiters: []*waiter{w}}
-	w.f = f
+	w.f.Store(f)
 	if c.slot != "" {
 		p.flights[c.slot] = f
 	}
@@ -79,7 +79,7 @@ func (f *flight) join(w *waiter) bool {
 		f.p.work.Go(func() { w.inFlight(id) })
 		return true
 	}
-	w.f = f
+	w.f.Store(f)
 	f.waiters = append(f.waiters, w)
 	f.p.work.Go(func() { f.duplicate(w, "in_flight") })
 	return true

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"encoding/json"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -13,7 +14,7 @@ type waiter struct {
 	c  *call
 	id json.RawMessage
 	to sink
-	f  *flight
+	f  atomic.Pointer[flight]
 }
 
 // wait enters a request of the session's.
@@ -47,13 +48,14 @@ func (w *waiter) leave() *pending {
 	delete(s.calls, w)
 	s.mu.Unlock()
 	w.to.drop()
-	if w.f == nil {
+	f := w.f.Load()
+	if f == nil {
 		return nil
 	}
-	w.f.mu.Lock()
-	defer w.f.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	left := 0
-	for _, other := range w.f.waiters {
+	for _, other := range f.waiters {
 		if other.waits() {
 			left++
 		}
@@ -61,10 +63,10 @@ func (w *waiter) leave() *pending {
 	if left > 0 {
 		return nil
 	}
-	if w.f.op != nil {
-		w.f.op.Note(ledger.Event{Kind: "note", Reason: "cancelled by the client; the outcome is waited for", Rule: "semantics 40"})
+	if f.op != nil {
+		f.op.Note(ledger.Event{Kind: "note", Reason: "cancelled by the client; the outcome is waited for", Rule: "semantics 40"})
 	}
-	return w.f.asked
+	return f.asked
 }
 
 func (w *waiter) waits() bool {
