@@ -47,17 +47,18 @@ type outcome struct {
 
 // flight is one function in progress. It belongs to its intent, not to the caller that began it.
 type flight struct {
-	f      *functions
-	q      *request
-	op     *intent.Op
-	more   bool // a definite failure is followed by another attempt (outbox)
-	began  time.Time
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer
-	over   atomic.Bool // what came first, the return or the end of its time, says how it ended
-	done   chan struct{}
-	out    outcome
+	f        *functions
+	q        *request
+	op       *intent.Op
+	recorded time.Time // when the result was known to be stored, before done is closed
+	more     bool      // a definite failure is followed by another attempt (outbox)
+	began    time.Time
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer
+	over     atomic.Bool // what came first, the return or the end of its time, says how it ended
+	done     chan struct{}
+	out      outcome
 
 	mu      sync.Mutex
 	callers int
@@ -222,9 +223,13 @@ func (fl *flight) succeed(p product) {
 		fl.f.e.logger.Warn("a function's result cannot be stored; who asks again gets answer_gone", "intent", fl.op.ID(), "error", p.fault)
 	}
 	fl.observe(ledger.AttemptSuccess, "")
-	err := fl.op.Settle(s, fl.q.rule.Durability != policy.Strict, fl.landed(p))
+	strict := fl.q.rule.Durability == policy.Strict
+	err := fl.op.Settle(s, !strict, fl.landed(p))
 	if err != nil && !errors.Is(err, intent.ErrCommitWait) {
 		fl.record(err)
+	}
+	if err == nil && strict {
+		fl.recorded = fl.f.e.ledger.Now()
 	}
 	fl.end(outcome{product: p, pending: err != nil})
 }

@@ -70,11 +70,14 @@ func TestDoObeysInTime(t *testing.T) {
 		"it is done":       {nil, nil},
 		"who knows":        {context.DeadlineExceeded, ErrUnknown},
 	} {
-		v, err := Do(t.Context(), s.Engine, Operation{Key: strings.ReplaceAll(name, " ", "-"), Workflow: "hasty"},
-			func(ctx context.Context) (int, error) { <-ctx.Done(); return 1, c.err })
-		if c.want == nil && (err != nil || v != 1) || c.want != nil && !errors.Is(err, c.want) {
-			t.Errorf("%s: %d %v", name, v, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, err := Do(t.Context(), s.Engine, Operation{Key: strings.ReplaceAll(name, " ", "-"), Workflow: "hasty"},
+				func(ctx context.Context) (int, error) { <-ctx.Done(); return 1, c.err })
+			if c.want == nil && (err != nil || v != 1) || c.want != nil && !errors.Is(err, c.want) {
+				t.Errorf("%d %v", v, err)
+			}
+		})
 	}
 	_, err := Do(t.Context(), s.Engine, Operation{Key: "w", Workflow: "hasty_words"},
 		func(ctx context.Context) (int, error) { <-ctx.Done(); return 0, ctx.Err() })
@@ -87,10 +90,10 @@ func TestDoObeysInTime(t *testing.T) {
 // TestDoDeadlines: the function's time ends before its caller's does.
 func TestDoDeadlines(t *testing.T) {
 	s := open(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	callers, _ := ctx.Deadline()
-	for key, op := range map[string]Operation{"ctx": {}, "deadline": {Deadline: 100 * time.Millisecond}} {
+	for key, op := range map[string]Operation{"ctx": {}, "deadline": {Deadline: time.Minute}} {
 		op.Key, op.Workflow = key, "refund"
 		_, err := Do(ctx, s.Engine, op, func(ctx context.Context) (int, error) {
 			if d, ok := ctx.Deadline(); !ok || !d.Before(callers) {

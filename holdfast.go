@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -45,9 +46,16 @@ type Config struct {
 }
 
 // ConfigError lists what keeps a configuration from being served, one fault a line.
-type ConfigError struct{ Faults []string }
+type ConfigError struct {
+	Faults []string
+	// Flags says that all of them are about Listen, Admin, Store, Env or Upstreams, and none about the file.
+	Flags bool
+}
 
 func (e *ConfigError) Error() string {
+	if e.Flags {
+		return strings.Join(e.Faults, "\n")
+	}
 	return "the configuration is refused:\n" + strings.Join(e.Faults, "\n")
 }
 
@@ -59,6 +67,7 @@ type Engine struct {
 	log     *intent.Log
 	gateway *gateway.Gateway
 	meter   *telemetry.Meter
+	routes  *route.Table
 	client  upstream.Client
 	mcp     mcpService
 
@@ -83,18 +92,26 @@ func New(c Config) (*Engine, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	cfg, faults := load(c)
-	var refused []string
+	var refused []policy.Fault
 	for _, f := range faults {
 		if policy.Unservable([]policy.Fault{f}) {
-			refused = append(refused, f.String())
+			refused = append(refused, f)
 		} else {
 			c.Logger.Warn("configuration", "warning", f.String())
 		}
 	}
 	if refused != nil {
-		return nil, &ConfigError{Faults: refused}
+		return nil, configError(refused)
 	}
 	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}, nil
+}
+
+func configError(faults []policy.Fault) *ConfigError {
+	e := &ConfigError{Flags: policy.InFlags(faults)}
+	for _, f := range faults {
+		e.Faults = append(e.Faults, f.String())
+	}
+	return e
 }
 
 func load(c Config) (*policy.Config, []policy.Fault) {
@@ -132,9 +149,14 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err = e.recover(ctx); err != nil {
 		return err
 	}
-	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger})
 	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
-	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client,
+	e.routes = route.New(route.Config{Cooldowns: e.ledger, Logger: e.logger, OnBreaker: e.meter.Breaker})
+	if err = e.routes.Load(ctx); err != nil {
+		return err
+	}
+	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger, Routes: e.routes,
+		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }})
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
 		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
 		return err
@@ -187,10 +209,10 @@ func (e *Engine) listen(api *admin.API) error {
 	limits := e.policy.Limits
 	guard := gateway.NewGuard(e.policy.Auth)
 	var err error
-	if e.data, err = newServer(e.policy.Listen, e.gateway, int(limits.HeaderBytes), e.logger); err != nil {
+	if e.data, err = newServer("listen", e.policy.Listen, e.gateway, int(limits.HeaderBytes), e.logger); err != nil {
 		return err
 	}
-	e.admin, err = newServer(e.policy.Admin, api.Operators(guard, e.gateway.Ready, e.meter.Handler()), int(limits.HeaderBytes), e.logger)
+	e.admin, err = newServer("admin", e.policy.Admin, api.Operators(guard, e.gateway.Ready, e.meter.Handler()), int(limits.HeaderBytes), e.logger)
 	return err
 }
 
@@ -261,6 +283,9 @@ func (e *Engine) close() error {
 		e.stop()
 	}
 	e.background.Wait()
+	if e.routes != nil {
+		e.routes.Close()
+	}
 	if e.log != nil {
 		e.log.Close()
 	}
@@ -312,10 +337,11 @@ type server struct {
 	done     chan error
 }
 
-func newServer(addr string, h http.Handler, headerBytes int, logger *slog.Logger) (*server, error) {
+func newServer(name, addr string, h http.Handler, headerBytes int, logger *slog.Logger) (*server, error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+		return nil, fmt.Errorf("listen on %s: %w; end what listens there (another holdfast serve?), or choose another address with --%s or %s: in the configuration",
+			addr, err, name, name)
 	}
 	s := &server{listener: gateway.Watch(l), done: make(chan error, 1), http: &http.Server{
 		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: headerBytes, ConnContext: gateway.ConnContext,

@@ -52,15 +52,26 @@ stage_paths() {
 }
 
 stage_modules() {
-  go mod verify
-  go mod tidy -diff
   local dir
-  for dir in $modules; do (cd "$dir" && go mod verify && go mod tidy -diff); done
+  for dir in . $modules; do
+    (
+      cd "$dir"
+      persist "the Go modules of $dir cannot be fetched: is $(go env GOPROXY) reachable?" go mod download
+      go mod verify
+      go mod tidy -diff
+    )
+  done
+}
+
+# tagged are the packages that the tag for deliberate faults changes; the mutants stage compiles all others with it.
+tagged() {
+  local form='{{.ImportPath}} {{.GoFiles}} {{.TestGoFiles}} {{.XTestGoFiles}}'
+  comm -13 <(go list -f "$form" ./... | sort) <(go list -tags mutant -f "$form" ./... | sort) | cut -d' ' -f1
 }
 
 stage_vet() {
   go vet ./...
-  go vet -tags mutant ./...
+  go vet -tags mutant $(tagged)
   local dir
   for dir in $modules; do (cd "$dir" && go vet ./...); done
 }
@@ -68,7 +79,7 @@ stage_vet() {
 stage_staticcheck() {
   go build -o "$work/staticcheck" honnef.co/go/tools/cmd/staticcheck
   "$work/staticcheck" ./...
-  "$work/staticcheck" -tags mutant ./...
+  "$work/staticcheck" -tags mutant $(tagged)
   local dir
   for dir in $modules; do (cd "$dir" && "$work/staticcheck" ./...); done
 }
@@ -88,20 +99,51 @@ stage_build() {
 # go_test FLAGS… PACKAGES…: go test, its failures in full, its counts for the table.
 go_test() { go test -json -timeout 20m "$@" | "$work/tally" "$work/$stage.count"; }
 
+# The packages that take longest. They come first, so that all the others are compiled and run beside them.
+longest="internal/gateway test/simulation ledger/sqlite . internal/cli"
+
 # units are the packages; what lies under test/ starts programs and has stages of its own.
-units() { go list ./... | grep -v '/test/\(crash\|mutants\)'; }
+units() {
+  local first
+  first=$(go list $(printf './%s ' $longest))
+  echo "$first"
+  go list ./... | grep -v '/test/\(crash\|mutants\)' | grep -vxF "$first"
+}
 
 stage_test() {
   need curl curl ca-certificates
   go_test $(units)
 }
 
+# concurrent is Go code that begins a goroutine, or has somebody else begin one.
+concurrent='(^|[^[:alnum:]_."])go (func|[[:alpha:]_.]+\()|\.Go\(|AfterFunc|\.(Run)?Parallel\(|synctest\.|httptest\.|net\.Listen|http\.Serve'
+
+# sequential are the packages whose tests run in one goroutine from end to end: neither they, nor their tests, nor what
+# they import of this module begins another. There the race detector could never find anything.
+sequential() {
+  local module own
+  module=$(go list -m)
+  # The package of each file with such code, and "own" for those in which it is test code alone.
+  sources | xargs grep -lE "$concurrent" | sed -E "s|^\.|$module|; s|/[^/]*_test\.go$| test|; s|/[^/]*\.go$||" | sort -u >"$work/concurrent"
+  go list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./... | awk -v list="$work/concurrent" '
+    BEGIN { while ((getline line < list) > 0) { n = split(line, f, " "); any[f[1]] = 1; if (n == 1) code[f[1]] = 1 } }
+    $1 ~ /\.test$/ {
+      p = substr($1, 1, length($1) - 5)
+      if (any[p]) next
+      for (i = 2; i <= NF; i++) if (code[$i]) next
+      print p
+    }'
+}
+
 stage_race() {
   need cc gcc libc6-dev
   need curl curl ca-certificates
-  # Left out: what runs one goroutine at a time thousands of times over (power cuts, the simulation), and bench,
-  # which starts programs. All of it runs without the detector.
-  CGO_ENABLED=1 go_test -race -skip '^TestPowerCuts$' $(units | grep -v '/test/simulation$\|/internal/bench$')
+  # Left out besides: what runs one goroutine at a time thousands of times over (power cuts, torn logs, bombs, the
+  # simulation), and bench, which starts programs. All of it runs without the detector.
+  local left_out
+  left_out=$(sequential)
+  CGO_ENABLED=1 go_test -race -skip '^(TestPowerCuts|TestTornLog|TestBombs)$' \
+    $(units | grep -v '/test/simulation$\|/internal/bench$' | grep -vxF "${left_out:-none}")
 }
 
 stage_mutants() { go_test -count=1 ./test/mutants/...; }
@@ -142,14 +184,14 @@ stage_examples() {
   HOLDFAST=$program examples/library/run.sh
 }
 
-# Parsers of what strangers send get longer: streams, the canonical form of a body, heads and headers, YAML.
-long_fuzz="internal/gateway:FuzzRequest internal/sse:FuzzParser idempotency:FuzzCanonical internal/canon:FuzzForm internal/upstream:FuzzAnswer internal/policy:FuzzParse"
+# Parsers of what strangers send get longer: streams, failures, the canonical form of a body, heads and headers, YAML.
+long_fuzz="signal:FuzzClassify internal/gateway:FuzzRequest internal/sse:FuzzParser idempotency:FuzzCanonical internal/canon:FuzzForm internal/upstream:FuzzAnswer internal/policy:FuzzParse"
 
 stage_fuzz() {
   local file line dir name time jobs=() code=0
   while IFS=: read -r file line; do
     dir=$(dirname "${file#./}") name=${line#func } name=${name%%(*} time=${HOLDFAST_FUZZ:-8s}
-    [[ -z ${HOLDFAST_FUZZ:-} && " $long_fuzz " == *" $dir:$name "* ]] && time=30s
+    [[ -z ${HOLDFAST_FUZZ:-} && " $long_fuzz " == *" $dir:$name "* ]] && time=20s
     jobs+=("$dir $name $time")
   done < <(sources | xargs grep -E '^func Fuzz[A-Za-z0-9_]+\(' /dev/null)
   for name in $long_fuzz; do
@@ -198,6 +240,24 @@ holdfast() {
   echo "$work/holdfast"
 }
 
+# persist REMEDY COMMAND…: runs a command that asks a server, three times if need be, and ends with the remedy if it
+# fails each time.
+persist() {
+  local remedy=$1 wait
+  shift
+  for wait in 5 15 0; do
+    "$@" && return 0
+    [[ $wait == 0 ]] || { echo "$1 failed; once more in $wait s" >&2; sleep "$wait"; }
+  done
+  echo "$remedy" >&2
+  return 1
+}
+
+install_packages() {
+  { apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends "$@"; } >"$work/apt.log" 2>&1 ||
+    { tail -n 20 "$work/apt.log"; return 1; }
+}
+
 # need COMMAND PACKAGE…: installs the packages where the command is missing.
 need() {
   local command=$1
@@ -208,9 +268,8 @@ need() {
     return 1
   fi
   echo "installing $*"
-  {
-    apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -yq --no-install-recommends "$@"
-  } >"$work/apt.log" 2>&1 || { tail -n 20 "$work/apt.log"; return 1; }
+  persist "$command is missing and $* cannot be installed: is a Debian mirror reachable? With $command in the path nothing is installed" \
+    install_packages "$@"
 }
 
 # --- the run

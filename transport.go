@@ -22,7 +22,7 @@ func (e *Engine) Transport(base http.RoundTripper) http.RoundTripper {
 	for i := range e.policy.Providers {
 		p := &e.policy.Providers[i]
 		if u, err := url.Parse(strings.TrimSuffix(p.BaseURL, "/")); err == nil {
-			t.routes = append(t.routes, route{provider: p, origin: origin(u), path: u.EscapedPath()})
+			t.routes = append(t.routes, home{provider: p, origin: origin(u), path: u.EscapedPath()})
 		}
 	}
 	return t
@@ -31,11 +31,11 @@ func (e *Engine) Transport(base http.RoundTripper) http.RoundTripper {
 type transport struct {
 	e      *Engine
 	base   http.RoundTripper
-	routes []route
+	routes []home
 }
 
-// route is where a provider's own SDK sends its requests.
-type route struct {
+// home is where a provider's own SDK sends its requests.
+type home struct {
 	provider *policy.Provider
 	origin   string
 	path     string
@@ -53,7 +53,7 @@ func origin(u *url.URL) string {
 // way returns the path under which the gateway takes r for the provider with the longest base_url that fits; "" when
 // none does.
 func (t *transport) way(r *http.Request) string {
-	var found *route
+	var found *home
 	path, rest := r.URL.EscapedPath(), ""
 	for i := range t.routes {
 		c := &t.routes[i]

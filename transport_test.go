@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -115,7 +114,8 @@ func TestTransportReplays(t *testing.T) {
 // TestTransportStreams: each event can be read while the provider still holds the next one back.
 func TestTransportStreams(t *testing.T) {
 	c := openSDK(t)
-	c.script("slow", `{"cut":{"at":"event","n":3,"how":"stall","stall_ms":1000}}`)
+	c.script("slow", `{"hold":"slow","hold_at":"event","hold_n":3}`)
+	defer c.sim.Release("slow")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	resp, err := c.ask(ctx, "slow", "", true)
@@ -166,13 +166,14 @@ func TestTransportClientLeaves(t *testing.T) {
 		cancel()
 		c.calls(name, 1)
 	}
-	c.script("held", `{"cut":{"at":"effect","how":"stall","stall_ms":200}}`)
+	c.script("held", `{"hold":"held"}`)
+	defer c.sim.Release("held")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for c.sim.Counts("held").Calls == 0 {
-			<-time.After(time.Millisecond)
+		defer cancel()
+		if err := c.sim.WaitHeld(t.Context(), "held", 1); err != nil {
+			t.Error(err)
 		}
-		cancel()
 	}()
 	if _, err := c.ask(ctx, "held", "held", false); !errors.Is(err, context.Canceled) {
 		t.Errorf("before the head: %v", err)

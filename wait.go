@@ -133,7 +133,7 @@ func (q *request) follow(ctx context.Context, fl *flight) (out *outcome, again b
 		return nil, false, gone
 	}
 	shared := fl.out
-	shared.replayed = true
+	shared.replayed, shared.at = true, fl.recorded
 	return &shared, false, nil
 }
 

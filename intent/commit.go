@@ -146,6 +146,7 @@ func (c *change) dispatch(s step, a *Attempt) {
 	c.require(!c.running, "attempt beside another")
 	c.step(s, ledger.Event{})
 	c.running = true
+	c.st.ReadyAt = time.Time{} // whose presence says that nothing is on its way
 	c.st.Attempt++
 	c.st.RouteKey, c.st.Tier, c.st.ServedModel = a.Route, a.Tier, a.Model
 	c.add(ledger.Event{Kind: "attempt", Attempt: c.st.Attempt, Route: a.Route, Tier: a.Tier})

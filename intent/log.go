@@ -19,6 +19,9 @@ var (
 	ErrHeld = errors.New("intent: outcome unknown, held for evidence or a person")
 )
 
+// LaneAdmission is where a call waits that a client waits for; it leaves when it is sent.
+const LaneAdmission = "interactive_admission"
+
 // Config makes a Log. Zero durations mean the documented defaults.
 type Config struct {
 	Ledger ledger.Ledger
@@ -105,6 +108,8 @@ type Attempt struct {
 	Route string // provider/model/endpoint/credential
 	Tier  string
 	Model string // as sent
+	// Trigger is what made it follow another one: "retry: 503 overloaded_error"; empty for a first attempt.
+	Trigger string
 }
 
 // Begin asks for a new intent.
@@ -117,6 +122,7 @@ type Begin struct {
 	// Attempt, when set, is dispatched in the same commit; without it the intent is created only.
 	Attempt    *Attempt
 	Lane       string
+	ReadyAt    time.Time // of an intent that waits for its first attempt
 	Visibility ledger.Visibility
 	ExpiresAt  time.Time
 	Request    *ledger.Body // kept for jobs and tools
@@ -137,7 +143,7 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	o.head.ID, o.head.CreatedAt = g.ids.next(now), now
 	c := o.change(now)
 	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
-		ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
+		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
 	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
 	if b.Attempt != nil {
 		c.dispatch(stepDispatch, b.Attempt)

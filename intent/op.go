@@ -27,8 +27,10 @@ type Op struct {
 
 // Load takes an intent read from the ledger in hand.
 func (g *Log) Load(r *ledger.Record) *Op {
-	// Acting on a claim that an unclaimed intent never had touches no row, so the key alone is enough.
-	return &Op{log: g, head: r.Intent, st: r.Status, claim: r.Key, running: r.State == ledger.Dispatched && r.LeaseOwner != ""}
+	// Acting on a claim that an unclaimed intent never had touches no row, so the key alone is enough. An intent
+	// that stays dispatched between two attempts has a time for the next (semantics 36), or no owner.
+	running := r.State == ledger.Dispatched && r.LeaseOwner != "" && (r.ReadyAt.IsZero() || mutant.On("waiting-runs"))
+	return &Op{log: g, head: r.Intent, st: r.Status, claim: r.Key, running: running}
 }
 
 // ID is the intent's id.
@@ -56,6 +58,8 @@ type Ending struct {
 	RetryAfter time.Duration
 	Lane       string // where the intent goes, "" where it stays
 	Evidence   json.RawMessage
+	// ReadyAt, of EndAttempt, is when the next attempt is due; until then nothing is on its way (semantics 36).
+	ReadyAt time.Time
 }
 
 // Settlement finishes an intent whose outcome is known.
@@ -82,16 +86,20 @@ type Settlement struct {
 // unknown outcome allows only where the intent is not held (semantics 2).
 func (o *Op) Dispatch(a Attempt) error {
 	c := o.change(o.log.ledger.Now())
-	s := stepDispatch
-	if c.st.State == ledger.Dispatched {
-		s = stepAttempt
-	}
+	s := c.nextStep()
 	if s == stepAttempt && o.head.Hold {
 		return ErrHeld
 	}
 	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
 	c.dispatch(s, &a)
 	return o.commit(c, c.write(), o.lateDispatch)
+}
+
+func (c *change) nextStep() step {
+	if c.st.State == ledger.Dispatched {
+		return stepAttempt
+	}
+	return stepDispatch
 }
 
 // lateDispatch marks an attempt whose commit came after its caller was refused as never sent: a first one ends
@@ -105,7 +113,7 @@ func (o *Op) lateDispatch() {
 	c := o.change(o.log.ledger.Now())
 	c.end(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: "semantics 9"})
 	c.step(stepContinue, ledger.Event{Reason: reason, Rule: "semantics 9"})
-	c.st.LeaseOwner = ""
+	c.st.LeaseOwner, c.st.ReadyAt = "", c.now
 	if err := o.strict(c, c.write(), nil); err != nil {
 		o.log.logger.Warn("a late commit could not be marked as never sent", "intent", o.head.ID, "error", err)
 	}
@@ -115,15 +123,55 @@ func (o *Op) lateDispatch() {
 // intent_created, an unknown one leaves it dispatched (on_unknown: retry only).
 func (o *Op) EndAttempt(e Ending) error {
 	c := o.change(o.log.ledger.Now())
+	if err := c.endAttempt(e); err != nil {
+		return err
+	}
+	if c.st.ReadyAt = e.ReadyAt; e.ReadyAt.IsZero() && c.st.State == ledger.Dispatched {
+		c.st.ReadyAt = c.now // or a crash would take the attempt for one that is still on its way
+	}
+	return o.commit(c, c.write(), nil)
+}
+
+func (c *change) endAttempt(e Ending) error {
 	c.end(e)
 	switch {
 	case e.End == ledger.AttemptFailed || e.End == ledger.AttemptNotSent:
+		// A definite failure behind an unknown one leaves the intent where the unknown one put it: dispatched
+		// (semantics 36).
+		if c.st.BilledMaybe > 0 {
+			c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
+			return nil
+		}
 		c.step(stepRelease, ledger.Event{Reason: e.Reason, Rule: e.Rule})
-	case o.head.Hold:
+	case c.op.head.Hold:
 		return ErrHeld
 	default:
 		c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
 	}
+	return nil
+}
+
+// Again records the end of an attempt and the next one, which may leave when it returns nil, in one commit. A held
+// intent, whose definite failure must outlast a crash before the next attempt, takes EndAttempt and Dispatch instead.
+func (o *Op) Again(e Ending, a Attempt) error {
+	if o.head.Hold {
+		return ErrHeld
+	}
+	c := o.change(o.log.ledger.Now())
+	if err := c.endAttempt(e); err != nil {
+		return err
+	}
+	c.dispatch(c.nextStep(), &a)
+	return o.commit(c, c.write(), o.lateDispatch)
+}
+
+// Await keeps an intent of which nothing is on its way in this owner's hands, in a lane, until it may be sent.
+func (o *Op) Await(lane string, ready time.Time, reason, rule string) error {
+	c := o.change(o.log.ledger.Now())
+	c.require(!c.running, "await beside an attempt")
+	c.step(stepContinue, ledger.Event{Reason: reason, Rule: rule})
+	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
+	c.st.Lane, c.st.ReadyAt = lane, ready
 	return o.commit(c, c.write(), nil)
 }
 
@@ -148,12 +196,16 @@ func (o *Op) settlement(s Settlement) (*change, *ledger.Write) {
 	if s.Ending.End != ledger.AttemptRunning {
 		c.end(s.Ending)
 	}
-	confirm := stepConfirm
-	if c.st.State == ledger.Unknown {
-		confirm = stepResolve
+	switch c.st.State {
+	case ledger.Created: // its attempts failed, and the wait for the next one is over
+		c.step(stepDiscard, ledger.Event{Reason: s.Reason, Rule: s.Ending.Rule})
+	case ledger.Unknown:
+		c.step(stepResolve, ledger.Event{Reason: s.Reason, Rule: s.Ending.Rule})
+		c.step(stepSettle, ledger.Event{})
+	default:
+		c.step(stepConfirm, ledger.Event{Reason: s.Reason, Rule: s.Ending.Rule})
+		c.step(stepSettle, ledger.Event{})
 	}
-	c.step(confirm, ledger.Event{Reason: s.Reason, Rule: s.Ending.Rule})
-	c.step(stepSettle, ledger.Event{})
 	c.st.Outcome, c.st.Visibility, c.st.Partial = s.Outcome, s.Visibility, s.Partial
 	c.st.UsageIn, c.st.UsageOut, c.st.Delivery = s.UsageIn, s.UsageOut, s.Delivery
 	if s.ServedModel != "" {

@@ -94,20 +94,38 @@ func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 	default:
 		found.Waiting++
 	}
-	return o.interrupt("its process ended while the call was on its way", "crash", 1)
+	reason := "its process ended while the call was on its way"
+	if !o.running {
+		reason = "its process ended while it waited for its next attempt"
+	}
+	return o.interrupt(reason, "crash", 1)
 }
 
-// Interrupt records that this process stops working on a dispatched intent before its outcome is known: on a
-// shutdown that cannot wait. It counts as no crash (semantics 10).
-func (o *Op) Interrupt(reason string) error { return o.interrupt(reason, "interrupted", 0) }
+// Interrupt records that this process stops working on an intent before its outcome is known: on a shutdown that
+// cannot wait. It counts as no crash (semantics 10). A created intent waits for a request with its key; so does a
+// dispatched one between two attempts, of which nothing more is marked as possibly billed.
+func (o *Op) Interrupt(reason string) error {
+	switch {
+	case o.Status().State != ledger.Created:
+		return o.interrupt(reason, "interrupted", 0)
+	case o.head.Key == "":
+		return o.Discard(reason, "semantics 7")
+	}
+	return o.free(reason, 0)
+}
 
 // interrupt moves a dispatched intent by semantics 2: held ones become unknown; a repeatable one waits, still
 // dispatched, for a request with its key; one that nobody can ask for, or of whose stream the client may have
-// seen a part, fails.
+// seen a part, fails. Only an attempt that is on its way ends, and may be billed: between two attempts none is
+// (semantics 36), and the last one is on record.
 func (o *Op) interrupt(reason, kind string, crashes int) error {
 	c := o.change(o.log.ledger.Now())
+	c.require(c.st.State == ledger.Dispatched, "interrupt")
 	c.st.Crashes += crashes
-	c.end(Ending{End: ledger.AttemptUnknown, Error: kind, Reason: reason, Rule: "semantics 2", Billed: true})
+	sent := c.running
+	if sent {
+		c.end(Ending{End: ledger.AttemptUnknown, Error: kind, Reason: reason, Rule: "semantics 2", Billed: true})
+	}
 	if o.head.Hold {
 		c.lose(ledger.Event{Reason: reason, Rule: "on_unknown: hold"})
 		return o.strict(c, c.write(), nil)
@@ -117,7 +135,7 @@ func (o *Op) interrupt(reason, kind string, crashes int) error {
 		c.st.LeaseOwner = ""
 		return o.strict(c, c.write(), nil)
 	}
-	if o.head.Stream {
+	if o.head.Stream && sent {
 		c.st.Visibility, c.st.Partial = ledger.VisPartial, true
 	}
 	return o.fail(c, reason, "semantics 7")
@@ -136,6 +154,7 @@ func (o *Op) fail(c *change, reason, rule string) error {
 // free gives up the lease of an intent that stays where it is.
 func (o *Op) free(reason string, crashes int) error {
 	c := o.change(o.log.ledger.Now())
+	c.require(c.st.State == ledger.Created, "free")
 	c.st.Crashes += crashes
 	c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
 	c.step(stepContinue, ledger.Event{Reason: reason, Rule: "semantics 6"})
@@ -153,34 +172,34 @@ func (o *Op) settleConfirmed() error {
 // Expire settles intents that waited for a request with their key until their time was over (semantics 7).
 // Intents that somebody works on are left alone. It returns how many it settled.
 func (g *Log) Expire(ctx context.Context) (int, error) {
-	records, err := g.ledger.Due(ctx, g.ledger.Now(), page)
-	if err != nil {
-		return 0, fmt.Errorf("expire: %w", err)
-	}
 	settled := 0
-	for _, r := range records {
-		if r.LeaseOwner != "" || r.State == ledger.Unknown {
-			continue
+	for {
+		// What is settled is due no more, so that the next page begins behind it.
+		records, err := g.ledger.Due(ctx, g.ledger.Now(), page)
+		if err != nil {
+			return settled, fmt.Errorf("expire: %w", err)
 		}
-		if err := g.expireOne(r); errors.Is(err, ledger.ErrStale) {
-			continue
-		} else if err != nil {
-			return settled, fmt.Errorf("expire %s: %w", r.ID, err)
+		before := settled
+		for _, r := range records {
+			if err := g.expireOne(r); errors.Is(err, ledger.ErrStale) {
+				continue // a request came for it meanwhile
+			} else if err != nil {
+				return settled, fmt.Errorf("expire %s: %w", r.ID, err)
+			}
+			settled++
 		}
-		settled++
+		if len(records) < page || settled == before {
+			return settled, nil
+		}
 	}
-	return settled, nil
 }
 
 func (g *Log) expireOne(r *ledger.Record) error {
 	o := g.Load(r)
-	switch r.State {
-	case ledger.Created:
+	if r.State == ledger.Created {
 		return o.Discard("expired: no request came for it", "semantics 7")
-	case ledger.Dispatched:
-		return o.fail(o.change(g.ledger.Now()), "no request came for it", "semantics 7")
 	}
-	return nil
+	return o.fail(o.change(g.ledger.Now()), "no request came for it", "semantics 7")
 }
 
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.

@@ -69,6 +69,99 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
+// Between two attempts nothing is on its way (semantics 36): a crash there ends no attempt a second time and marks
+// nothing more as possibly billed.
+func TestRecoveryBetweenAttempts(t *testing.T) {
+	for name, c := range map[string]struct {
+		begin   intent.Begin
+		state   ledger.State
+		outcome ledger.Outcome
+		found   intent.Recovered
+	}{
+		"keyed":   {begin("k"), ledger.Dispatched, ledger.OutcomePending, intent.Recovered{Waiting: 1}},
+		"keyless": {begin(""), ledger.Settled, ledger.OutcomeFailed, intent.Recovered{Failed: 1}},
+		"stream":  {begin("k", stream), ledger.Settled, ledger.OutcomeFailed, intent.Recovered{Failed: 1}},
+	} {
+		for _, crash := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/crash=%t", name, crash), func(t *testing.T) {
+				r := newRig(t)
+				o := r.begin(r.engine(), c.begin)
+				r.ok(o.EndAttempt(lost))
+				if r.get(o.ID()).ReadyAt.IsZero() {
+					t.Error("the status does not say that the attempt has ended")
+				}
+				g := r.engine()
+				if !crash {
+					r.ok(o.Interrupt("told to stop"))
+				} else if found, err := g.Recover(t.Context()); err != nil || found != c.found {
+					t.Fatalf("%+v %v, want %+v", found, err, c.found)
+				}
+				rec := r.is(o.ID(), c.state, c.outcome)
+				if rec.BilledMaybe != 1 || rec.Attempt != 1 || rec.Partial || rec.LastError != lost.Error {
+					t.Errorf("%+v", rec.Status)
+				}
+				if rec.State == ledger.Settled {
+					return
+				}
+				heir := g.Load(rec)
+				r.ok(heir.Dispatch(try))
+				if rec := r.get(o.ID()); !rec.ReadyAt.IsZero() || rec.LeaseOwner != g.Owner() {
+					t.Errorf("the attempt that is on its way does not show: %+v", rec.Status)
+				}
+				r.ok(heir.Settle(won(r.store.Now().Add(time.Hour)), false, nil))
+			})
+		}
+	}
+}
+
+// A further attempt is on its way again, and a crash marks it as well.
+func TestRecoveryOfAFurtherAttempt(t *testing.T) {
+	r := newRig(t)
+	o := r.begin(r.engine(), begin("k"))
+	r.ok(o.EndAttempt(lost))
+	r.ok(o.Dispatch(try))
+	if found, err := r.engine().Recover(t.Context()); err != nil || found != (intent.Recovered{Waiting: 1}) {
+		t.Fatalf("%+v %v", found, err)
+	}
+	if rec := r.is(o.ID(), ledger.Dispatched, ledger.OutcomePending); rec.BilledMaybe != 2 || rec.Attempt != 2 {
+		t.Errorf("%+v", rec.Status)
+	}
+}
+
+// What waits for its turn in a lane, undispatched, stays there for a request with its key until it expires
+// (semantics 7), when its process dies as when it is told to stop.
+func TestRecoveryOfWhatWaitsInALane(t *testing.T) {
+	for _, crash := range []bool{true, false} {
+		r := newRig(t)
+		admitted := func(b *intent.Begin) {
+			b.Lane, b.ExpiresAt = "interactive_admission", r.store.Now().Add(time.Minute)
+		}
+		fresh := r.begin(r.engine(), begin("fresh", waiting, admitted))
+		tried := r.begin(r.engine(), begin("tried", admitted))
+		r.ok(tried.EndAttempt(failed))
+		g := r.engine()
+		if !crash {
+			r.ok(fresh.Interrupt("told to stop"))
+			r.ok(tried.Interrupt("told to stop"))
+		} else if found, err := g.Recover(t.Context()); err != nil || found != (intent.Recovered{Waiting: 2}) {
+			t.Fatalf("%+v %v", found, err)
+		}
+		for _, o := range []*intent.Op{fresh, tried} {
+			rec := r.is(o.ID(), ledger.Created, ledger.OutcomePending)
+			if rec.LeaseOwner != "" || rec.Lane != "interactive_admission" || rec.BilledMaybe != 0 {
+				t.Errorf("%+v", rec.Status)
+			}
+			r.free(g, rec.Key, false)
+		}
+		r.store.pass(2 * time.Minute)
+		if n, err := g.Expire(t.Context()); err != nil || n != 2 {
+			t.Errorf("expired %d, %v; want 2", n, err)
+		}
+		r.is(fresh.ID(), ledger.Settled, ledger.OutcomeDiscarded)
+		r.is(tried.ID(), ledger.Settled, ledger.OutcomeDiscarded)
+	}
+}
+
 // A recovered intent that waits for its key goes on with its second attempt, once.
 func TestTakeOver(t *testing.T) {
 	r := newRig(t)
@@ -152,32 +245,40 @@ func TestExpiry(t *testing.T) {
 	r.free(next, "unknown", false)
 }
 
-// However many operations wait for a person, they do not keep others from expiring.
-func TestUnknownDoesNotStarveExpiry(t *testing.T) {
+// However many operations wait for a person, or are worked on beyond their time, they do not keep others from
+// expiring; and however many expire, one call settles them all.
+func TestNothingStarvesExpiry(t *testing.T) {
 	r := newRig(t)
 	g := r.engine(func(c *intent.Config) { c.CommitWait = time.Minute })
 	soon := r.store.Now().Add(time.Minute)
-	expiring := func(b *intent.Begin) { b.ExpiresAt = soon }
-	var all sync.WaitGroup // together they share the store's commits
-	for i := range 510 {
-		all.Go(func() {
-			o, err := g.Begin(begin(fmt.Sprint("held-", i), held, expiring))
-			if err == nil {
-				err = o.Lose(lost, nil)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
+	crowd := func(n int, then func(*intent.Op) error, change ...func(*intent.Begin)) {
+		var all sync.WaitGroup // together they share the store's commits
+		for i := range n {
+			all.Go(func() {
+				b := begin(fmt.Sprintf("%p-%d", then, i), change...)
+				b.ExpiresAt = soon
+				o, err := g.Begin(b)
+				if err == nil && then != nil {
+					err = then(o)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
 	}
-	all.Wait()
-	last := r.begin(g, begin("last", expiring))
-	r.ok(last.Interrupt("stopped"))
+	crowd(510, func(o *intent.Op) error { return o.Lose(lost, nil) }, held)
+	crowd(510, nil)
+	const waiting = 1010
+	crowd(waiting, func(o *intent.Op) error { return o.Interrupt("stopped") })
 	r.store.pass(2 * time.Minute)
-	if n, err := g.Expire(t.Context()); err != nil || n != 1 {
-		t.Errorf("expired %d, %v; want 1", n, err)
+	if n, err := g.Expire(t.Context()); err != nil || n != waiting {
+		t.Errorf("expired %d, %v; want %d", n, err, waiting)
 	}
-	r.is(last.ID(), ledger.Settled, ledger.OutcomeFailed)
+	if counts, err := r.store.Counts(t.Context()); err != nil || counts[ledger.Unknown] != 510 || counts[ledger.Dispatched] != 510 {
+		t.Errorf("%v, %v", counts, err)
+	}
 }
 
 func TestResolve(t *testing.T) {

@@ -59,7 +59,9 @@ type Ledger interface {
 	// Open returns unsettled intents in the order of their insertion, which ids follow but for neighbours made at
 	// the same time, after the given id, for recovery.
 	Open(ctx context.Context, after string, limit int) ([]*Record, error)
-	// Due returns unsettled intents whose ExpiresAt has come, at most limit.
+	// Due returns intents that wait for somebody to ask for them and whose ExpiresAt has come, the longest due
+	// first, at most limit: those in Created or Dispatched that have no LeaseOwner. What somebody works on, and
+	// what only evidence ends, is never among them, so that no number of it hides them.
 	Due(ctx context.Context, now time.Time, limit int) ([]*Record, error)
 	// Counts returns the number of unsettled intents per state.
 	Counts(ctx context.Context) (map[State]int64, error)

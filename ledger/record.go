@@ -108,7 +108,7 @@ type Status struct {
 	RouteKey    string
 	ServedModel string
 	Tier        string
-	ReadyAt     time.Time // zero: now
+	ReadyAt     time.Time // zero: now; in Dispatched: no attempt is on its way, the next is due then
 	ExpiresAt   time.Time // zero: never
 	RetryAfter  time.Duration
 	LeaseOwner  string

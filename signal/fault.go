@@ -36,8 +36,8 @@ type fault struct {
 // name is the most specific machine-readable code.
 func (f *fault) name(status int) string {
 	for _, c := range []string{f.detail, f.code, f.typ, f.reason, f.status} {
-		if c != "" {
-			return clip(c, 128)
+		if c = strings.TrimSpace(clip(strings.ToValidUTF8(c, "\uFFFD"), 128)); c != "" {
+			return c
 		}
 	}
 	if f.num != 0 {

@@ -70,7 +70,7 @@ func mustHold(t failer, a signal.Answer, s signal.Signal) {
 	if s.SuggestedLane == signal.RetryInPlace && s.RetryAfterMS != nil && *s.RetryAfterMS > 30_000 {
 		t.Fatalf("retried in place after %d ms", *s.RetryAfterMS)
 	}
-	if s.Class != signal.None && s.ProviderErrorType == "" && a.Status != 0 {
+	if s.Class != signal.None && s.ProviderErrorType == "" {
 		t.Fatalf("a failure without a type: %+v", s)
 	}
 	if len(s.Message) > 1024 || len(s.ProviderErrorType) > 1024 || !utf8.ValidString(s.Message) {

@@ -1,6 +1,9 @@
 package signal
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Sent says how much of the request left this machine.
 type Sent string
@@ -17,6 +20,9 @@ type Transport struct {
 	RequestBytesSent Sent   `json:"request_bytes_sent"`
 	ResponseBytes    int64  `json:"response_bytes"`
 }
+
+// wordless is the type of a failure for which nobody had words: every failure has a type.
+const wordless = "transport_error"
 
 // transportRules read the error's words; the first match wins. What no row names goes by the bytes sent.
 var transportRules = []struct {
@@ -57,12 +63,13 @@ func classifyTransport(t *Transport) Signal {
 		t = &Transport{}
 	}
 	v := judgeTransport(t)
+	words := bounded(t.Error)
 	s := Signal{
 		Class:             v.class,
-		ProviderErrorType: bounded(t.Error),
+		ProviderErrorType: cmp.Or(words, wordless),
 		Retryable:         v.retryable(),
 		OutcomeKnown:      t.notSent(),
-		Message:           bounded(t.Error),
+		Message:           words,
 	}
 	if t.RequestBytesSent == SentPartial && v.class == Connection {
 		s.OutcomeKnown = true // a server cannot act on a request that it has only in part

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -24,6 +25,10 @@ type Config struct {
 	Log    *intent.Log
 	Policy *policy.Config
 	Logger *slog.Logger
+	// Routes is the live state of the routes; nil where no gateway runs, and then nothing is said of them.
+	Routes *route.Table
+	// Bulkheads says what a gateway's bulkheads hold; nil: nothing.
+	Bulkheads func() []gateway.Bulkhead
 }
 
 // API serves /holdfast/v1/….
@@ -51,6 +56,8 @@ func (a *API) Operators(guard *gateway.Guard, ready func() error, metrics http.H
 	mux := http.NewServeMux()
 	a.reads(mux, func(*http.Request) string { return "" })
 	mux.HandleFunc("POST /holdfast/v1/intents/{id}/resolve", a.resolve)
+	mux.HandleFunc("POST /holdfast/v1/explain", a.explain)
+	a.routes(mux, guard.Client)
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

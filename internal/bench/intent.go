@@ -36,7 +36,10 @@ func id(n uint64) string {
 	return string(text)
 }
 
-const benchRoute = "openai/gpt-5-mini/chat.completions/7f3a"
+const (
+	benchRoute = "openai/gpt-5-mini/chat.completions/7f3a"
+	benchOwner = "019f0000-0000-7000-8000-000000000001" // of the leases, a UUID as an engine's
+)
 
 // claim is what a direct call writes before it is sent: claim and dispatched in one.
 func (w *writer) claim() *ledger.Write {
@@ -52,11 +55,13 @@ func (w *writer) claim() *ledger.Write {
 		ClaimKey: key,
 		Status: ledger.Status{
 			Version: 1, State: ledger.Dispatched, Outcome: ledger.OutcomePending, Visibility: ledger.VisBefore, Attempt: 1,
-			RouteKey: benchRoute, Tier: "default", LeaseOwner: "bench", UpdatedAt: now,
+			RouteKey: benchRoute, ServedModel: "gpt-5-mini", Tier: "default", ExpiresAt: now.Add(10 * time.Minute),
+			LeaseOwner: benchOwner, UpdatedAt: now,
 		},
 		Events: []ledger.Event{
-			{At: now, Kind: "transition", To: ledger.Created, Actor: "gateway"},
-			{At: now, Kind: "transition", From: ledger.Created, To: ledger.Dispatched, Attempt: 1, Route: benchRoute},
+			{At: now, Kind: "transition", To: ledger.Created, Actor: "engine"},
+			{At: now, Kind: "transition", From: ledger.Created, To: ledger.Dispatched, Actor: "engine"},
+			{At: now, Kind: "attempt", Actor: "engine", Attempt: 1, Route: benchRoute, Tier: "default"},
 		},
 	}
 }
@@ -70,8 +75,9 @@ func (w *writer) settle(claim *ledger.Write) *ledger.Write {
 		Answer: &ledger.Answer{HTTPStatus: 200, Header: map[string][]string{"Content-Type": {"application/json"}}, Source: "default", HasBody: true},
 		Bodies: []ledger.Body{{Kind: ledger.BodyAnswer, ContentType: "application/json", Data: answerBody}},
 		Events: []ledger.Event{
-			{At: now, Kind: "attempt_end", Attempt: 1, End: ledger.AttemptSuccess, Status: 200},
-			{At: now, Kind: "transition", From: ledger.Dispatched, To: ledger.Settled, Reason: "answered"},
+			{At: now, Kind: "attempt_end", Actor: "engine", Attempt: 1, End: ledger.AttemptSuccess, Status: 200},
+			{At: now, Kind: "transition", From: ledger.Dispatched, To: ledger.Confirmed, Actor: "engine"},
+			{At: now, Kind: "transition", From: ledger.Confirmed, To: ledger.Settled, Actor: "engine"},
 		},
 	}
 	s.Status.Version, s.Status.State, s.Status.Outcome = 2, ledger.Settled, ledger.OutcomeSuccess

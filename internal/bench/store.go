@@ -181,14 +181,17 @@ func (r *run) history(ctx context.Context, dir string, empty *writer) (err error
 	return r.listings(ctx, full, of)
 }
 
-// needAttention is how many intents the listings find.
+// needAttention is how many intents each of the listings finds.
 const needAttention = 100
 
 // listings measures the questions of an operator and of recovery among many settled intents.
 func (r *run) listings(ctx context.Context, w *writer, of string) error {
-	for range needAttention {
+	for i := range 2 * needAttention {
 		c := w.claim()
-		c.Status.State, c.Status.ExpiresAt = ledger.Unknown, w.l.Now().Add(-time.Second)
+		c.Status.State, c.Status.LeaseOwner, c.Status.ExpiresAt = ledger.Unknown, "", time.Time{}
+		if i%2 == 0 {
+			c.Status.State, c.Status.ExpiresAt = ledger.Dispatched, w.l.Now().Add(-time.Second)
+		}
 		if err := w.commit(ctx, c); err != nil {
 			return err
 		}

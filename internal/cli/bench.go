@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -83,6 +84,11 @@ func checkBench(c bench.Config) error {
 	}{{"connections", c.Connections}, {"rate", c.Rate}, {"idle-streams", c.IdleStreams}, {"history", c.History}} {
 		if n.value < 1 {
 			return usagef("--%s is at least 1, not %d", n.flag, n.value)
+		}
+	}
+	for _, name := range c.Only {
+		if !slices.Contains(bench.Names(), name) {
+			return usagef("--only names parts of %s, not %q", strings.Join(bench.Names(), ", "), name)
 		}
 	}
 	if c.Duration <= 0 {

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -67,6 +69,18 @@ func oneArg(what string) cobra.PositionalArgs {
 	}
 }
 
+// checkAddress refuses what nobody could listen on.
+func checkAddress(flag, addr string) error {
+	_, port, err := net.SplitHostPort(addr)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
+		return usagef("--%s is HOST:PORT, e.g. 127.0.0.1:9797, not %q", flag, addr)
+	}
+	return nil
+}
+
 // group makes cmd one that only holds others: a name that it does not hold is wrong usage, where cobra would show
 // the help and exit with 0.
 func group(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
@@ -102,7 +116,7 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), intentsCommand(), traceCommand(), storeCommand(), mcpCommand(), benchCommand(), demoCommand())
+		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), traceCommand(), routesCommand(), storeCommand(), mcpCommand(), benchCommand(), demoCommand())
 }
 
 func serveCommand() *cobra.Command {
@@ -165,7 +179,11 @@ func serve(ctx context.Context, c holdfast.Config, ready string) (err error) {
 		runtime.GOMAXPROCS(2) // on one core a blocking sync would hold up everything else
 	}
 	engine, err := holdfast.New(c)
-	if err != nil {
+	var refused *holdfast.ConfigError
+	switch {
+	case errors.As(err, &refused) && refused.Flags:
+		return &usageError{err}
+	case err != nil:
 		return err
 	}
 	signals := make(chan os.Signal, 2)

@@ -27,6 +27,8 @@ that ends too early, twenty duplicates at once, a key used twice, and a kill -9 
 operation it prints how many calls reached the provider and how many effects it had, beside the same client without
 Holdfast. No key and no network is needed; everything is in a temporary folder that is removed at the end.
 
+It ends by itself when the last scene has been played. --once, which scripts may give, asks for just that.
+
 Exit status 1 if any figure is not as promised.`,
 		Example: "  holdfast demo\n  holdfast demo --json",
 		Args:    cobra.NoArgs,
@@ -37,7 +39,7 @@ Exit status 1 if any figure is not as promised.`,
 			return runDemo(ctx, cmd, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&once, "once", false, "end when the last scene has been played (so far it always does)")
+	cmd.Flags().BoolVar(&once, "once", false, "end when the last scene has been played; in this version demo always does")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the figures only, as JSON")
 	return cmd
 }

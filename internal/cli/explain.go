@@ -17,19 +17,28 @@ import (
 // explainCommand is `holdfast explain`.
 func explainCommand() *cobra.Command {
 	var streams, signals string
+	var ask question
 	cmd := &cobra.Command{
 		Use:   "explain",
-		Short: "Say how recorded streams and provider failures are read; no traffic",
-		Long: `Say how recorded answers are read. One line of JSON is printed for each.
+		Short: "Say what a policy makes of a request or of a provider's answer, and by which line; no traffic",
+		Long: `Say what a policy makes of a request, or of what a provider answered: the signal, the decision, the delay, what it does
+to the route and to the key, and the line of the policy that decided. Nothing is sent. With --admin a running gateway
+answers, by the policy that it runs; else --config FILE, holdfast.yaml in the current folder, or the defaults.
 
---streams INDEX   every SSE and JSON-array stream of an index.json: {"file", "events", "first_visible_token_event_index",
-                  "ends", "terminal_marker", "finish_reason", "usage", "tool_side_effect_started", "text", …}; streams of
-                  other formats are {"file", "unsupported": FORMAT}
---signals FILE    every failure of a signals.jsonl: {"id", "signal"}; - is standard input
+--path, --model, --request and --request-header choose the workflow as a request would; --workflow names it. Without an
+answer only the request is explained. An answer is --status with --header, --body and --phase, or none came: --transport
+reset, refused, timeout, eof, dns, or the words of an error, with what of the request had been --sent.
 
-An item that cannot be read is reported on standard error with its number; the others are still read, and the exit
-status is 1. docs/signals.md describes the fields of a signal.`,
-		Example: `  holdfast explain --streams streams/index.json
+--streams INDEX   instead: every SSE and JSON-array stream of an index.json, one line of JSON each: {"file", "events",
+                  "first_visible_token_event_index", "ends", "terminal_marker", "finish_reason", "usage",
+                  "tool_side_effect_started", "text", …}; streams of other formats are {"file", "unsupported": FORMAT}
+--signals FILE    instead: every failure of a signals.jsonl: {"id", "signal"}; - is standard input
+
+Of those two, an item that cannot be read is reported on standard error with its number; the others are still read, and
+the exit status is 1. docs/signals.md describes the fields of a signal, docs/explain.md those of an explanation.`,
+		Example: `  holdfast explain --workflow support_chat --status 429 --header 'Retry-After: 30'
+  holdfast explain --provider anthropic --status 529 --body @overloaded.json --attempt 2 --remaining 20s
+  holdfast explain --path /v1/responses --request @request.json --transport reset --sent all
   holdfast explain --signals signals.jsonl | jq -c 'select(.signal.outcome_known == false)'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -40,13 +49,17 @@ status is 1. docs/signals.md describes the fields of a signal.`,
 				return provider.ExplainIndex(streams, func(line any) error { return writeJSON(out, line) })
 			case signals != "":
 				return explainSignals(out, cmd.ErrOrStderr(), cmd.InOrStdin(), signals)
+			case ask.nothing():
+				return usagef("explain takes an answer (--status, --transport), a request (--path, --request, --model), --workflow W, " +
+					"--streams INDEX or --signals FILE; see holdfast explain --help")
 			}
-			return usagef("explain takes --streams INDEX or --signals FILE; see holdfast explain --help")
+			return ask.explain(cmd.Context(), out, cmd.InOrStdin())
 		},
 	}
 	cmd.Flags().StringVar(&streams, "streams", "", "index.json of recorded streams")
 	cmd.Flags().StringVar(&signals, "signals", "", "signals.jsonl of recorded failures")
-	cmd.MarkFlagsMutuallyExclusive("streams", "signals")
+	ask.flags(cmd)
+	cmd.MarkFlagsMutuallyExclusive("streams", "signals", "status", "transport")
 	return cmd
 }
 

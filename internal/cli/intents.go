@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // intentsCommand is `holdfast intents`.
@@ -190,10 +191,10 @@ func intentsShowCommand() *cobra.Command {
 	var tenant string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:     "show ID",
+		Use:     "show KEY_OR_ID",
 		Short:   "Show one operation with every field; trace tells its story",
 		Example: "  holdfast intents show 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11\n  holdfast intents show order-4711 --tenant shop --json",
-		Args:    oneArg("ID"),
+		Args:    oneArg("KEY_OR_ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return from.with(cmd.Context(), func(api *adminAPI) error {
 				v, err := lookup(cmd.Context(), api, args[0], tenant)
@@ -214,27 +215,36 @@ func intentsShowCommand() *cobra.Command {
 }
 
 func intentsResolveCommand() *cobra.Command {
-	var addr, store string
+	var addr, store, tenant string
 	var r admin.Resolution
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "resolve ID",
+		Use:   "resolve KEY_OR_ID",
 		Short: "Settle an unknown outcome by a person's word, which the log keeps",
 		Long: `Settle an unknown outcome by a person's word. Look at the far side first: success keeps the key, so that a repeated
 request does nothing; failed releases it, so that a repeated request is executed. The log keeps who said so, and why.
 
+KEY_OR_ID is an id or its beginning, a full idem:… key or the caller's own. ` + "`holdfast intents list --state unknown`" + ` lists
+what can be resolved.
+
 With --store it goes through whatever process holds the store, an mcp proxy too; where none does, this one writes it.`,
-		Example: `  holdfast intents resolve 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --outcome success --by alice --reason "charge ch_1 is in the dashboard"
-  holdfast intents resolve 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --outcome failed --by alice --reason "no such note" --store notes.db`,
-		Args: oneArg("ID"),
+		Example: `  holdfast intents list --state unknown
+  holdfast intents resolve 019ad3c8-5f0e-7a51 --outcome success --by alice --reason "charge ch_1 is in the dashboard"
+  holdfast intents resolve order-4711 --outcome failed --by alice --reason "the dashboard has no charge for it"
+  holdfast intents resolve 019ad3c8-5f0e-7a51 --outcome failed --by alice --reason "no such note" --store notes.db`,
+		Args: oneArg("KEY_OR_ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if r.Outcome != "success" && r.Outcome != "failed" || strings.TrimSpace(r.By) == "" || strings.TrimSpace(r.Reason) == "" {
 				return usagef("resolve takes --outcome success or failed, --by NAME and --reason TEXT: the log keeps who decided and why")
 			}
 			resolve := func(api *adminAPI) error {
-				v, err := api.resolve(cmd.Context(), args[0], r)
+				v, err := lookup(cmd.Context(), api, args[0], tenant, ledger.Unknown)
 				if err != nil {
-					return fmt.Errorf("%s: %w", clean(args[0], 80), err)
+					return err
+				}
+				id := v.ID
+				if v, err = api.resolve(cmd.Context(), id, r); err != nil {
+					return fmt.Errorf("%s: %w", id, err)
 				}
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), v)
@@ -256,6 +266,7 @@ With --store it goes through whatever process holds the store, an mcp proxy too;
 			return resolve(api)
 		},
 	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
 	cmd.Flags().StringVar(&r.Outcome, "outcome", "", "success: the effect took place; failed: it did not")
 	cmd.Flags().StringVar(&r.By, "by", "", "who decides")
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why: what was seen on the far side")

@@ -87,3 +87,19 @@ func TestReplaceFile(t *testing.T) {
 		t.Errorf("%q, %d files", b, len(names))
 	}
 }
+
+func TestMomentAfter(t *testing.T) {
+	for prefix, want := range map[string]string{
+		"01a22a4b-b30f-7000-9cce": "01a22a4b-b311",
+		"01a22a4b-b30f":           "01a22a4b-b311",
+		"01a22a4b":                "01a22a4c-0001",
+		"01a22a":                  "01a22b00-0001",
+		"ffffffff-ffff":           "ffffffff-ffff",
+		"fffffffffffe":            "ffffffff-ffff",
+		"------":                  "ffffffff-ffff",
+	} {
+		if got := momentAfter(prefix); got != want {
+			t.Errorf("%s: %s, want %s", prefix, got, want)
+		}
+	}
+}

@@ -45,6 +45,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "stop": stop, "crash": crash, "lose": lose, "await": await, "ports": ports, "post": post, "put": put, "mask": mask, "exits": exits,
+			"short": short, "unstamped": unstamped, "agrees": agrees,
 		},
 	})
 }
@@ -179,6 +180,43 @@ func send(ts *testscript.TestScript, method, url, body string, headers []string)
 	return resp
 }
 
+// revision is a policy's, which follows from every default that there is.
+var revision = regexp.MustCompile(`revision [0-9a-f]{16}\b`)
+
+// unstamped prints the last standard output without the policy's revision.
+func unstamped(ts *testscript.TestScript, _ bool, args []string) {
+	fmt.Fprint(ts.Stdout(), revision.ReplaceAllString(ts.ReadFile(args[0]), "revision REVISION"))
+}
+
+// agrees INTENT EXPLANATION holds what was explained of an answer to what the log says of a call that got it.
+func agrees(ts *testscript.TestScript, _ bool, args []string) {
+	type decided struct {
+		Action, Rule, Condition, Reason string
+	}
+	var logged struct {
+		History []struct {
+			Kind, End string
+			Evidence  struct{ Decision decided }
+		}
+	}
+	var told struct {
+		Outcome   string
+		Decisions []decided
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &logged))
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &told))
+	for _, e := range logged.History {
+		if e.Kind != "attempt_end" {
+			continue
+		}
+		if len(told.Decisions) != 1 || told.Decisions[0] != e.Evidence.Decision || told.Outcome != e.End {
+			ts.Fatalf("explained: %+v\nlogged: %s, %+v", told, e.End, e.Evidence.Decision)
+		}
+		return
+	}
+	ts.Fatalf("no attempt has ended")
+}
+
 var masks = []struct {
 	what *regexp.Regexp
 	with string
@@ -189,7 +227,9 @@ var masks = []struct {
 	{regexp.MustCompile(`\+\d+(\.\d+)?(ms|s|m\d\ds)\b`), "+T"},
 	{regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m\d\ds)\b`), "T"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "ADDR"},
+	{regexp.MustCompile(`/[0-9a-f]{8}, tier`), "/CREDENTIAL, tier"},
 	{regexp.MustCompile(`process \d+`), "process N"},
+	{revision, "revision REVISION"},
 	{regexp.MustCompile(`(\S)  +`), "$1  "},
 }
 
@@ -217,6 +257,17 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// short NAME TO [N] keeps in $TO what of the id in $NAME no id made at another time has, or its first N characters.
+func short(ts *testscript.TestScript, _ bool, args []string) {
+	id, n := ts.Getenv(args[0]), 32
+	if len(args) > 2 {
+		var err error
+		n, err = strconv.Atoi(args[2])
+		ts.Check(err)
+	}
+	ts.Setenv(args[1], id[:n])
 }
 
 // inPath finds a command as the script's own exec does.

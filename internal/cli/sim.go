@@ -65,16 +65,38 @@ describes them. Point a client's base URL at it: http://ADDRESS/v1 for OpenAI, h
 	return cmd
 }
 
+// check refuses values that cannot be.
+func (o *simOptions) check() error {
+	if err := checkAddress("listen", o.cfg.Listen); err != nil {
+		return err
+	}
+	for _, n := range []struct {
+		flag  string
+		value int
+	}{{"size", o.def.Size}, {"chunks", o.def.Chunks}, {"delay-ms", o.def.DelayMS}, {"event-ms", o.def.EventMS}, {"bench-writes", o.writes - 1}} {
+		if n.value < 0 {
+			return usagef("--%s must not be negative, and --bench-writes is at least 1", n.flag)
+		}
+	}
+	if o.cfg.Dedup < 0 {
+		return usagef("--dedup must not be negative; 0 never answers from an earlier effect")
+	}
+	return nil
+}
+
 // config puts the script's file and the flags together; a flag wins over the file.
 func (o *simOptions) config() (sim.Config, error) {
 	cfg := o.cfg
+	if err := o.check(); err != nil {
+		return cfg, err
+	}
 	if o.script != "" {
 		b, err := os.ReadFile(o.script)
 		if err != nil {
-			return cfg, fmt.Errorf("sim: script: %w", err)
+			return cfg, fmt.Errorf("--script: %w", err)
 		}
 		if cfg.Script, err = sim.ParseScript(b); err != nil {
-			return cfg, fmt.Errorf("script %s: %w", o.script, err)
+			return cfg, fmt.Errorf("--script %s: %w", o.script, err)
 		}
 	}
 	def := &cfg.Script.Default

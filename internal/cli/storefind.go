@@ -70,6 +70,8 @@ func loadConfig(file string) (*policy.Config, error) {
 	return nil, fmt.Errorf("the configuration is refused:%s", lines.String())
 }
 
+var errNoMemory = errors.New("a store is a file, which :memory: and file: addresses are not; write sqlite:FILE or a file name")
+
 var errNotSQLite = errors.New("this version keeps its log in SQLite; write sqlite:FILE or a file name")
 
 // storePath is the file of sqlite:FILE, or of FILE alone.
@@ -81,7 +83,10 @@ func storePath(dsn string) (string, error) {
 	case ok && strings.HasPrefix(rest, "//"):
 		return "", errNotSQLite
 	}
-	if dsn == "" {
+	switch {
+	case strings.Contains(strings.ToLower(dsn), ":memory:") || strings.HasPrefix(dsn, "file:"):
+		return "", &usageError{errNoMemory}
+	case dsn == "":
 		return "", &usageError{errNotSQLite}
 	}
 	return dsn, nil

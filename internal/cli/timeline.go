@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -100,6 +102,32 @@ func (m *moment) reason() string {
 // evidenceMax bounds what of a piece of evidence is shown; JSON has the whole.
 const evidenceMax = 160
 
+// decided reads the record of a decision: what followed a call, and by which rule. It is "" for other evidence.
+func decided(evidence []byte) string {
+	var e struct {
+		Decision struct {
+			Action       string
+			Rule, Reason string
+			Delay        time.Duration `json:"delay_ns"`
+		}
+	}
+	if json.Unmarshal(evidence, &e) != nil || e.Decision.Action == "" {
+		return ""
+	}
+	d := &e.Decision
+	s := "so " + d.Action
+	if d.Delay > 0 {
+		s += " in " + span(d.Delay)
+	}
+	if d.Reason != "" {
+		s += ": " + d.Reason
+	}
+	if d.Rule != "" {
+		s += " [" + d.Rule + "]"
+	}
+	return s
+}
+
 func (m *moment) detail() string {
 	var parts []string
 	add := func(format, s string) {
@@ -122,10 +150,11 @@ func (m *moment) detail() string {
 	}
 	add("[%s]", m.Rule)
 	if len(m.Evidence) > 0 {
-		if n := repeats(&m.Event); m.Kind != "duplicate" {
-			parts = append(parts, "evidence "+clean(string(m.Evidence), evidenceMax))
-		} else if n > 1 {
+		switch n := repeats(&m.Event); {
+		case m.Kind == "duplicate" && n > 1:
 			parts = append(parts, plural(n, "request"))
+		case m.Kind != "duplicate":
+			parts = append(parts, cmp.Or(decided(m.Evidence), "evidence "+clean(string(m.Evidence), evidenceMax)))
 		}
 	}
 	return clean(strings.Join(parts, ", "), 0)

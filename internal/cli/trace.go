@@ -29,7 +29,7 @@ func traceCommand() *cobra.Command {
 it run more than once, was its outcome ever unknown and how did that end, where does its key come from. Then everything
 on record in the order of time, for all operations that had the same key. docs/trace.md explains the words.
 
-KEY_OR_ID is an intent's id (Holdfast-Intent), a full idem:… key, or the caller's own Idempotency-Key.`,
+KEY_OR_ID is an intent's id (Holdfast-Intent) or its beginning, a full idem:… key, or the caller's own Idempotency-Key.`,
 		Example: `  holdfast trace order-4711
   holdfast trace 019ad3c8-5f0e-7a51-b0c5-6f3e0f5a9d11 --json
   holdfast trace idem:production:main:default:0c1d… --store holdfast.db     # the gateway need not run`,

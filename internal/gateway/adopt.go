@@ -3,7 +3,6 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
-	"strings"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -21,9 +20,7 @@ func (c *call) retries() bool {
 }
 
 // isRetry says that the request itself says so.
-func (c *call) isRetry() bool {
-	return strings.HasPrefix(c.trigger, "retry:") || c.r.Header.Get("Last-Event-Id") != ""
-}
+func (c *call) isRetry() bool { return c.count > 0 || c.resume }
 
 // adopt looks for the one operation that this request repeats because its answer never arrived. Without such
 // evidence it is a new operation, however equal.
@@ -41,15 +38,11 @@ func (c *call) adopt() *Error {
 			return c.answerHeld(s, h)
 		}
 	}
-	if c.resume && (resumable(list, who) > 1 || c.cutBefore()) {
+	if c.resume && (resumable(list, who) > 1 || c.severalSeen()) {
 		return errStreamLost
 	}
-	for _, want := range []ledger.Delivery{ledger.DeliveryLost, ledger.DeliverySent, ledger.DeliveryOpen} {
-		for _, s := range list {
-			if c.take(s, who, want) {
-				return c.adopted(s)
-			}
-		}
+	if s := c.predecessor(list, who); s != nil {
+		return c.adopted(s)
 	}
 	if c.resume {
 		return errStreamLost
@@ -79,6 +72,7 @@ func (c *call) who() [32]byte { return sha256.Sum256([]byte(Credential(c.r))) }
 // firstSight makes the call an operation of its own.
 func (c *call) firstSight() *Error {
 	c.exec, c.leader = c.g.newExecution(c), true
+	c.exec.inherited = c.inherited
 	return nil
 }
 
@@ -86,28 +80,35 @@ func (c *call) firstSight() *Error {
 func (c *call) enter() {
 	e := c.exec
 	s := &sighting{book: &c.g.sightings, key: c.key, id: e.opID(), who: c.who(), born: e.began, ends: e.began.Add(c.wf.Idempotency.Window),
-		grace: c.wf.DeliveryGrace, e: e, clients: 1, gone: make(chan struct{})}
-	c.seen, e.seen = s, s
-	c.g.sightings.add(s)
+		grace: c.wf.DeliveryGrace, e: e, clients: 1, count: c.count, gone: make(chan struct{})}
+	c.seen, c.turn, e.seen = s, s.turn, s
+	c.g.sightings.add(s, c.recalled)
 }
 
-// take adopts s if the evidence allows it. Under s's lock only one request can.
-func (c *call) take(s *sighting, who [32]byte, want ledger.Delivery) bool {
+// predecessor adopts the one operation that the evidence names: one that is known to be lost, else one whose loss is
+// not known here yet, the try right before this one first.
+func (c *call) predecessor(list []*sighting, who [32]byte) *sighting {
+	for _, want := range [...]ledger.Delivery{ledger.DeliveryLost, ledger.DeliverySent, ledger.DeliveryOpen} {
+		for _, before := range [...]bool{true, false} {
+			for _, s := range list {
+				if c.take(s, who, want, before) {
+					return s
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// take adopts s if the evidence allows it. Under s's lock only one request can; before asks that s's client counted
+// one try less.
+func (c *call) take(s *sighting, who [32]byte, want ledger.Delivery, before bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.delivery != want || s.who != who || c.g.ledger.Now().After(s.ends) {
+	if s.delivery != want || s.who != who || before && s.count != c.count-1 || c.g.ledger.Now().After(s.ends) {
 		return false
 	}
-	retry := c.isRetry()
-	switch {
-	case s.delivery == ledger.DeliveryLost:
-		if s.failed && !s.unknown && s.record == nil && !retry {
-			return false // a definite failure was lost: the request simply runs again
-		}
-	case retry && (s.delivery == ledger.DeliveryOpen || s.delivery == ledger.DeliverySent):
-		// The request says that it is a retry: its connection's end is only not known here yet.
-	case s.failed && s.unknown && s.clients == 0:
-	default:
+	if !c.repeats(s) {
 		return false
 	}
 	if mutant.On("adopt-without-cas") {
@@ -116,7 +117,25 @@ func (c *call) take(s *sighting, who [32]byte, want ledger.Delivery) bool {
 	s.delivery = ledger.DeliveryOpen
 	s.gone = make(chan struct{})
 	s.clients++
+	s.turn++
+	s.count, c.turn = c.count, s.turn
 	return true
+}
+
+// repeats weighs the evidence that c is s again; s.mu is held.
+func (c *call) repeats(s *sighting) bool {
+	switch {
+	case s.delivery == ledger.DeliveryLost:
+		// After a definite failure that was lost the request simply runs again.
+		return !s.failed || s.unknown || s.record != nil || c.isRetry()
+	case s.delivery != ledger.DeliveryOpen && s.delivery != ledger.DeliverySent:
+		return false
+	case c.count > s.count || c.resume:
+		// The request says that an earlier try failed: the end of that one's connection is only not known here yet. A
+		// try is one that counted less: beside one that counted as much this is a twin, and has a predecessor of its own.
+		return true
+	}
+	return s.failed && s.unknown && s.clients == 0 && (s.last == nil || !s.last.over(time.Now()))
 }
 
 // watchOpen holds a newcomer for adopt_grace beside the oldest predecessor that is still open: if that one's
@@ -134,7 +153,7 @@ func (c *call) watchOpen(list []*sighting, who [32]byte) *sighting {
 		defer timer.Stop()
 		select {
 		case <-gone:
-			if c.take(s, who, ledger.DeliveryLost) {
+			if c.take(s, who, ledger.DeliveryLost, false) {
 				return s
 			}
 			return nil
@@ -154,6 +173,7 @@ func (c *call) adopted(s *sighting) *Error {
 	c.seen = s
 	s.mu.Lock()
 	e, answer, record, spilled := s.e, s.answer, s.record, s.spilled
+	attempts, last := s.attempts, s.last
 	s.mu.Unlock()
 	switch {
 	case e != nil && e.tryHold():
@@ -170,10 +190,13 @@ func (c *call) adopted(s *sighting) *Error {
 		return c.adoptRecord(s, record)
 	}
 	if c.resume && !mutant.On("resume-other-execution") {
-		c.seen = nil
 		return errStreamLost
 	}
-	c.parent, c.seen = s.id, nil
+	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && !mutant.On("adoption-starts-anew") {
+		c.noteHeld(s, "semantics 37")
+		return c.sayAgain(last)
+	}
+	c.parent, c.seen, c.inherited = s.id, nil, attempts
 	c.g.sightings.remove(s) // its successor takes its place
 	return c.firstSight()
 }
@@ -199,11 +222,7 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 			return c.storeAway(err)
 		}
 		if answer.reason == "" {
-			if len(answer.body) <= spillOver {
-				s.mu.Lock()
-				s.answer = answer
-				s.mu.Unlock()
-			}
+			s.recalled(answer)
 			c.noteAdoption(s)
 			return c.replayStored(answer)
 		}
@@ -214,7 +233,13 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	if c.resume {
 		return errStreamLost
 	}
-	c.waiting, c.parent, c.seen = r, r.ID, nil
+	if r.State != ledger.Settled {
+		c.waiting = r // it goes on; what is settled has a successor
+	}
+	c.parent, c.seen = r.ID, nil
+	if c.waiting == nil {
+		c.inherited = r.Attempt
+	}
 	c.g.sightings.remove(s)
 	return c.firstSight()
 }
@@ -245,60 +270,11 @@ func adoption(c *call) ledger.Event {
 	return ledger.Event{Kind: "duplicate", Reason: "adopted: " + reason, Rule: "semantics 20"}
 }
 
-// recall looks up, once per key, what an earlier process left under it: its deliveries are unknown and read as
-// lost (semantics 19).
-func (c *call) recall() {
-	g := c.g
-	if g.ledger.Now().Sub(g.started) > c.wf.Idempotency.Window {
-		return
-	}
-	sh := g.sightings.shard(c.key)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if sh.m == nil {
-		sh.m = map[string]*sightingList{}
-	}
-	l := sh.m[c.key]
-	if l == nil {
-		l = &sightingList{}
-	}
-	if l.recalled {
-		return
-	}
-	ctx, stop := context.WithTimeout(context.Background(), g.policy.Limits.CommitWait)
-	defer stop()
-	records, err := g.ledger.Derived(ctx, c.key, 16)
-	if err != nil {
-		return // the claim will say that the store is away
-	}
-	l.recalled = true
-	for i := len(records) - 1; i >= 0; i-- {
-		if r := records[i]; r.CreatedAt.Before(g.started) && adoptable(r) {
-			l.all = append(l.all, g.remembered(c, r))
-		}
-	}
-	if len(l.all) > 0 {
-		sh.m[c.key] = l
-	}
-}
-
-func adoptable(r *ledger.Record) bool {
-	return r.LeaseOwner == "" || r.State == ledger.Unknown || r.State == ledger.Settled && (r.Answer != nil || r.BilledMaybe > 0)
-}
-
-func (g *Gateway) remembered(c *call, r *ledger.Record) *sighting {
-	gone := make(chan struct{})
-	close(gone)
-	return &sighting{book: &g.sightings, key: r.Key, id: r.ID, who: c.who(), born: r.CreatedAt,
-		ends: r.CreatedAt.Add(c.wf.Idempotency.Window), grace: c.wf.DeliveryGrace, record: r, delivery: ledger.DeliveryLost, gone: gone,
-		failed: r.Answer == nil, unknown: r.BilledMaybe > 0}
-}
-
 // heldFor is the error that the derived key answers for a time, if there is one.
 func (s *sighting) heldFor(who [32]byte) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold != nil && s.who == who && time.Now().Before(s.hold.until) {
+	if s.who == who && !s.hold.over(time.Now()) {
 		return s.hold
 	}
 	return nil
@@ -307,7 +283,11 @@ func (s *sighting) heldFor(who [32]byte) *held {
 // answerHeld gives a failure again, without a dispatch (semantics 21).
 func (c *call) answerHeld(s *sighting, h *held) *Error {
 	c.g.observer.Duplicate(c.wf.Name, "held")
-	c.noteHeld(s)
+	c.noteHeld(s, "semantics 21")
+	return c.sayAgain(h)
+}
+
+func (c *call) sayAgain(h *held) *Error {
 	if h.reply != nil {
 		return c.replayStored(h.reply)
 	}
@@ -315,8 +295,8 @@ func (c *call) answerHeld(s *sighting, h *held) *Error {
 	return &fail
 }
 
-func (c *call) noteHeld(s *sighting) {
-	e := ledger.Event{Kind: "duplicate", Reason: "answered with the same error, nothing sent", Rule: "semantics 21"}
+func (c *call) noteHeld(s *sighting, rule string) {
+	e := ledger.Event{Kind: "duplicate", Reason: "answered with the same error, nothing sent", Rule: rule}
 	c.g.ledger.Enqueue(&ledger.Write{ID: s.id, Append: true, Relaxed: true, Events: []ledger.Event{c.stamped(e)}})
 }
 
@@ -337,6 +317,20 @@ func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
 	return nil
 }
 
+// lastWord is what a failed execution told its clients, for whoever repeats it when no attempt is left (semantics 37):
+// as long as clients that count nothing take to retry, behind the provider's own wait. What only this caller met, by
+// leaving or by its own deadline, says nothing to another.
+func (e *execution) lastWord(v verdict, how ending, reply *stored) *held {
+	if leftAlone(e.cause()) || how.fail == nil && reply == nil || how.fail != nil && how.fail.Code == CodeDeadline && e.impatient {
+		return nil
+	}
+	until := time.Now().Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace))
+	if how.fail != nil {
+		reply = nil
+	}
+	return &held{until: until, fail: how.fail, reply: reply}
+}
+
 // abandonDrains cancels what nobody waits for any more: a new answer to the same question is wanted.
 func (c *call) abandonDrains(list []*sighting) {
 	who := c.who()
@@ -345,7 +339,7 @@ func (c *call) abandonDrains(list []*sighting) {
 		e, abandoned := s.e, s.who == who && s.clients == 0
 		s.mu.Unlock()
 		if e != nil && abandoned {
-			e.cancel(errClientsGone)
+			e.stop(errClientsGone)
 		}
 	}
 }

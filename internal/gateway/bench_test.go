@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
@@ -135,7 +136,7 @@ func benchGateway(b *testing.B, far string) *gateway.Gateway {
 	}
 	log := intent.New(intent.Config{Ledger: store, Exclusive: true})
 	client := upstream.New(upstream.Config{})
-	gw, err := gateway.New(ctx, gateway.Config{Policy: cfg, Ledger: store, Log: log, Upstream: client, Logger: logger})
+	gw, err := gateway.New(ctx, gateway.Config{Policy: cfg, Ledger: store, Log: log, Upstream: client, Routes: route.New(route.Config{Cooldowns: store}), Logger: logger})
 	if err != nil {
 		b.Fatal(err)
 	}

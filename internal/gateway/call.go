@@ -36,6 +36,7 @@ type call struct {
 	wanted    string // Holdfast-Workflow
 	priority  string
 	trigger   string
+	count     int           // of retries, as the SDK says; 0: it says nothing
 	deadline  time.Duration // of the caller; 0: none
 	fresh     bool
 
@@ -62,18 +63,22 @@ type call struct {
 	source string
 	status int
 
-	resume   bool // from behind the after-th event
-	after    int
-	ids      bool           // number the events
-	bridging bool           // the head went out before the answer's
-	seen     *sighting      // the operation under its derived key (derive: retries)
-	parent   string         // the operation that this one takes the place of
-	waiting  *ledger.Record // an operation of an earlier process that this request goes on with
-	whole    bool           // the client was given all of its answer
-	departed atomic.Bool
-	unwatch  func() bool
+	resume    bool // from behind the after-th event
+	after     int
+	ids       bool           // number the events
+	bridging  bool           // the head went out before the answer's
+	seen      *sighting      // the operation under its derived key (derive: retries)
+	turn      int            // … and which of its clients, one after the other, this one is
+	recalled  bool           // what earlier processes left under the key was looked up
+	parent    string         // the operation that this one takes the place of
+	inherited int            // attempts of it, which count here too (semantics 37)
+	waiting   *ledger.Record // an operation of an earlier process that this request goes on with
+	whole     bool           // the client was given all of its answer
+	departed  atomic.Bool
+	unwatch   func() bool
 
-	definite bool // a passed answer proves that nothing happened (semantics 3)
+	through  *nest // of a call that is passed on
+	definite bool  // a passed answer proves that nothing happened (semantics 3)
 }
 
 // set writes a header field, whose name is in canonical form, without an allocation of its own.
@@ -95,7 +100,8 @@ func (c *call) release() {
 	if c.unwatch != nil {
 		c.unwatch()
 	}
-	c.depart(c.whole && c.r.Context().Err() == nil)
+	// Who is told that the place to resume from is lost did not get the answer: it may still ask for all of it.
+	c.depart(c.whole && c.code != CodeStreamLost && c.r.Context().Err() == nil)
 	if c.exec != nil {
 		c.exec.unref()
 	}
@@ -113,7 +119,7 @@ func (c *call) depart(whole bool) {
 		return
 	}
 	if c.seen != nil {
-		c.seen.left(whole, c.connection())
+		c.seen.left(c.turn, whole, c.connection())
 	}
 	if c.exec != nil {
 		c.exec.leave()
@@ -126,6 +132,7 @@ type target struct {
 	wire provider.Wire
 	base *url.URL
 	key  string
+	mark string // of the key, in route keys
 	head string // header that carries the key
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -39,6 +40,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 		set.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: s.body}
 	}
 	e.attempted(ledger.AttemptSuccess, "")
+	e.nest.quit(breaker.Success)
 	strict := e.wf.Durability == policy.Strict
 	err := e.op.Settle(set, !strict, e.landed)
 	h := &head{status: resp.Status, header: resp.Header, stream: s.events > 0, unrecorded: s.unrecorded}
@@ -47,34 +49,47 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	} else if err != nil {
 		e.g.logger.Error("a complete answer could not be recorded", "intent", e.op.ID(), "error", err)
 	}
-	e.recordSeen(e.answered, false, nil)
+	e.recordSeen(e.answered, false, nil, nil)
 	e.rec.pending(h.pending)
 	e.rec.open(h)
 	e.rec.show(e.rec.size)
 	e.end(ending{})
 }
 
-// conclude records a failure and lets clients know: by end, or by what the recording shows already.
-func (e *execution) conclude(v verdict, how ending, body *ledger.Body) {
-	if how.fail != nil {
-		how.fail.Intent = e.op.ID()
+// conclude records a failure behind which nothing is sent, and lets clients know: by its ending, or by what the recording
+// shows already.
+func (e *execution) conclude(o *outcome) {
+	v := o.verdict
+	if o.how.fail != nil {
+		o.how.fail.Intent = e.op.ID()
 	}
-	e.attempted(v.end, v.kind)
-	if errors.Is(e.cause(), errInterrupted) && v.end != ledger.AttemptFailed {
-		e.interrupted(how)
-		return
+	if o.document != nil {
+		e.rec.replace(o.document)
 	}
-	if v.end == ledger.AttemptUnknown && (e.op.Head().Hold || v.lane != "") && !mutant.On("unknown-is-failed") {
-		e.lose(v, how, body)
-		return
+	e.answered = o.answered
+	if !o.recorded {
+		if errors.Is(e.cause(), errInterrupted) && v.end != ledger.AttemptFailed {
+			e.interrupted(o.how)
+			return
+		}
+		if v.end == ledger.AttemptUnknown && (e.op.Head().Hold || v.lane != "") && !mutant.On("unknown-is-failed") {
+			e.lose(o)
+			return
+		}
 	}
-	s := intent.Settlement{Ending: v.ending(), Outcome: ledger.OutcomeFailed, Reason: v.reason,
-		Visibility: e.visibility(), Partial: e.rec.shown(), ServedModel: e.served, Body: body}
+	e.fail(o)
+}
+
+// fail settles a failed operation.
+func (e *execution) fail(o *outcome) {
+	v := o.verdict
+	s := intent.Settlement{Ending: o.ending(), Outcome: ledger.OutcomeFailed, Reason: o.settling(e), Visibility: e.visibility(),
+		Partial: e.rec.shown(), ServedModel: e.served, Body: o.body}
 	if e.answered != nil {
 		s.Answer, s.KeepUntil = &e.answered.answer, e.answered.until
 	}
 	var err error
-	if v.end == ledger.AttemptNotSent {
+	if v.end == ledger.AttemptNotSent && !o.recorded && e.attempts() == 1 {
 		err = e.op.NotSent(v.reason, v.rule)
 		defer e.forget()
 	} else {
@@ -87,25 +102,44 @@ func (e *execution) conclude(v verdict, how ending, body *ledger.Body) {
 		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(v)
-	e.recordSeen(e.answered, v.end == ledger.AttemptUnknown, e.holdFor(v, how, e.reply))
-	e.end(how)
+	e.recordSeen(e.answered, v.end == ledger.AttemptUnknown, e.holdFor(v, o.how, o.reply), e.lastWord(v, o.how, o.reply))
+	e.end(o.how)
+}
+
+// ending is the attempt's end as the log takes it; what is on record already is not said twice.
+func (o *outcome) ending() intent.Ending {
+	end := o.verdict.ending()
+	end.Evidence = o.evidence
+	if o.recorded {
+		return intent.Ending{Rule: o.rule}
+	}
+	return end
+}
+
+// settling is why the operation ends here, in words.
+func (o *outcome) settling(e *execution) string {
+	if cause := e.cause(); leftAlone(cause) && !errors.Is(cause, errFinishLimit) && !errors.Is(cause, errDrainQuota) {
+		return "client_cancelled: " + cause.Error()
+	}
+	return o.reason
 }
 
 // recordSeen tells the sighting how its operation ended.
-func (e *execution) recordSeen(answer *stored, unknown bool, hold *held) {
+func (e *execution) recordSeen(answer *stored, unknown bool, hold, last *held) {
 	if e.seen != nil {
-		e.seen.ended(answer, unknown, hold)
+		e.seen.ended(answer, unknown, e.attempts()+e.inherited, hold, last)
 	}
 }
 
 // lose holds the intent: nothing sends it again until evidence or a person has spoken (semantics 2).
-func (e *execution) lose(v verdict, how ending, body *ledger.Body) {
+func (e *execution) lose(o *outcome) {
+	v, how := o.verdict, o.how
 	if how.fail != nil && how.fail.Code == CodeAllTiersFailed {
 		told := unknownError(e.op.ID())
 		told.Err = how.fail.Err
 		how.fail = told
 	}
-	err := e.op.Lose(v.ending(), body)
+	err := e.op.Lose(o.ending(), o.body)
 	if err != nil {
 		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
 	}
@@ -114,7 +148,7 @@ func (e *execution) lose(v verdict, how ending, body *ledger.Body) {
 		// Nothing may send it again: within the window its key says so, to everybody.
 		window := e.seen.ends.Sub(e.g.ledger.Now())
 		e.seen.pin()
-		e.recordSeen(nil, false, &held{until: time.Now().Add(window), fail: unknownError(e.op.ID())})
+		e.recordSeen(nil, false, &held{until: time.Now().Add(window), fail: unknownError(e.op.ID())}, nil)
 	}
 	e.g.registry.remove(e.key, e) // who comes from now on asks the ledger
 	e.end(how)

@@ -25,7 +25,14 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 // watchedConn is one client's connection. It remembers whose answer went over it last.
 type watchedConn struct {
 	net.Conn
-	last atomic.Pointer[sighting]
+	last   atomic.Pointer[receipt]
+	broken atomic.Bool
+}
+
+// receipt says whose answer was written, and to which of its clients.
+type receipt struct {
+	s    *sighting
+	turn int
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
@@ -44,14 +51,24 @@ func (c *watchedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// wrote notes whose answer went over the connection last; it fails when the connection was reset before that.
+func (c *watchedConn) wrote(r receipt) error {
+	c.last.Store(&r)
+	if c.broken.Load() {
+		return net.ErrClosed
+	}
+	return nil
+}
+
 // broke tells the last answer's sighting of a reset. An orderly end says nothing: clients close when they have
 // read everything.
 func (c *watchedConn) broke(err error) {
 	if !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		return
 	}
-	if s := c.last.Swap(nil); s != nil {
-		s.wasReset()
+	c.broken.Store(true)
+	if r := c.last.Swap(nil); r != nil {
+		r.s.wasReset(r.turn)
 	}
 }
 

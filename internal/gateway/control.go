@@ -38,8 +38,8 @@ func (c *call) control() *Error {
 			return errorf(CodeInvalidRequest, "Holdfast-Owner has more than 256 bytes")
 		}
 	}
-	if n := h.Get("X-Stainless-Retry-Count"); n != "" && n != "0" && len(n) <= 3 {
-		c.trigger = "retry:" + n
+	if n, err := strconv.ParseUint(h.Get("X-Stainless-Retry-Count"), 10, 8); err == nil && n > 0 {
+		c.count, c.trigger = int(n), "retry:"+strconv.FormatUint(n, 10)
 	}
 	if err := c.resuming(); err != nil {
 		return err

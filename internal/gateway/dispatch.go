@@ -21,8 +21,10 @@ import (
 // begin says what is written before the act.
 func (c *call) begin() intent.Begin {
 	e := c.exec
-	a := e.attempt(c)
-	b := intent.Begin{Head: c.head(), Claim: c.claimed && !mutant.On("dispatch-without-claim"), Attempt: &a, Visibility: ledger.VisBefore}
+	b := intent.Begin{Head: c.head(), Claim: c.claimed && !mutant.On("dispatch-without-claim"), Attempt: &e.next, Visibility: ledger.VisBefore}
+	if e.barred != nil {
+		e.waitingFor(&b)
+	}
 	now := c.g.ledger.Now()
 	b.ExpiresAt = now.Add(max(c.wf.Timeouts.Request, c.wf.Idempotency.Window))
 	if c.key != "" && !c.claimed {
@@ -36,7 +38,7 @@ func (c *call) head() ledger.Intent {
 	return ledger.Intent{Tenant: c.tenant, Workflow: c.wf.Name, OwnerKey: c.owner, Effect: c.effect, Hold: c.hold,
 		Key: c.key, Explicit: c.callerKey != "", Fingerprint: c.fp, Method: c.r.Method, Path: c.path,
 		Provider: c.target.conf.Name, Endpoint: c.spec.Endpoint, RequestedModel: c.model, Stream: c.spec.Stream,
-		Priority: c.priority, MaxAttempts: 1, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger, ParentID: c.parent}
+		Priority: c.priority, MaxAttempts: c.g.nests[c.wf.Name].decide.MaxAttempts, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger, ParentID: c.parent}
 }
 
 func holderOf(err error) string {
@@ -45,21 +47,6 @@ func holderOf(err error) string {
 		return d.Holder
 	}
 	return ""
-}
-
-// attempt names the upstream call that c needs.
-func (e *execution) attempt(c *call) intent.Attempt {
-	model := c.model
-	tier := c.target.conf.Name
-	if len(c.wf.Tiers) == 1 {
-		if t := &c.wf.Tiers[0]; t.Name != "" {
-			tier = t.Name
-		}
-		if m := c.wf.Tiers[0].Model; m != "" {
-			model = m
-		}
-	}
-	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + c.spec.Endpoint, Tier: tier, Model: model}
 }
 
 // hopByHop headers end at a proxy (RFC 9110 §7.6.1).
@@ -168,11 +155,6 @@ func (c *call) run() *Error {
 		return c.nobodyWaits()
 	}
 	e.request = c.outbound()
-	e.budget = c.wf.Timeouts.Total
-	if c.deadline > 0 {
-		e.impatient = c.deadline < e.budget
-		e.budget = min(e.budget, c.deadline)
-	}
 	if e.key == "" {
 		e.key = e.op.ID()
 		c.g.registry.join(e.key, e)
@@ -223,7 +205,7 @@ func (c *call) answerAside() {
 
 // nobodyWaits ends an operation whose client left before anything was sent (semantics 25).
 func (c *call) nobodyWaits() *Error {
-	if err := c.exec.op.NotSent("its client left before it was sent", "semantics 25"); err != nil {
+	if err := c.exec.unsent("its client left before it was sent", "semantics 25"); err != nil {
 		c.g.logger.Warn("a call that was not sent could not be marked so", "intent", c.exec.op.ID(), "error", err)
 	}
 	return c.abandon(&Error{Code: CodeInFlight, Message: "its client left before it was sent", Intent: c.exec.op.ID()})

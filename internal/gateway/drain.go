@@ -21,9 +21,8 @@ type drain struct {
 }
 
 func (d *drains) add(e *execution) {
-	quota := max(1, int(float64(e.g.policy.Limits.Workers)*e.wf.FinishQuota))
-	d.enter(e, quota)
-	if e.over() { // it ended meanwhile, and did not see itself here
+	d.enter(e, e.nest.tier.quota)
+	if e.over() || e.attached() > 0 { // it ended, or a client came, meanwhile, and did not see it here
 		d.remove(e)
 	}
 }
@@ -31,15 +30,17 @@ func (d *drains) add(e *execution) {
 func (d *drains) enter(e *execution, quota int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.draining.Store(true)
-	limit := time.AfterFunc(e.wf.FinishLimit, func() { e.cancel(errFinishLimit) })
+	if e.draining.Swap(true) { // its clients come and go: it is here once
+		return
+	}
+	limit := time.AfterFunc(e.wf.FinishLimit, func() { e.stop(errFinishLimit) })
 	d.list = append(d.list, drain{e, limit})
 	for len(d.list) > quota && !mutant.On("drain-without-quota") {
 		oldest := d.list[0]
 		d.list = d.list[1:]
 		oldest.limit.Stop()
 		oldest.e.draining.Store(false)
-		oldest.e.cancel(errDrainQuota)
+		oldest.e.stop(errDrainQuota)
 	}
 }
 

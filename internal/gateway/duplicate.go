@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -21,7 +22,7 @@ func (c *call) duplicate() *Error {
 		return c.firstSight()
 	}
 	c.g.observer.Lookup(c.wf.Name)
-	if c.resume && c.cutBefore() {
+	if c.resume && c.severalSeen() {
 		return errStreamLost
 	}
 	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {
@@ -202,7 +203,7 @@ func (g *Gateway) load(ctx context.Context, r *ledger.Record) (*stored, error) {
 // its next attempt decides who.
 func (c *call) takeOver(r *ledger.Record) (again bool, refusal *Error) {
 	op := c.g.log.Load(r)
-	err := op.Dispatch(c.exec.attempt(c))
+	err := c.exec.takenOver(op)
 	switch {
 	case errors.Is(err, ledger.ErrStale):
 		return true, nil
@@ -310,6 +311,7 @@ func (c *call) yieldTo(holder string) (again bool, refusal *Error) {
 // abandon gives up an execution of which nothing was sent: followers get the same error.
 func (c *call) abandon(err *Error) *Error {
 	e := c.exec
+	e.nest.quit(breaker.Ignored)
 	e.end(ending{fail: err})
 	c.yield()
 	return err
@@ -317,6 +319,7 @@ func (c *call) abandon(err *Error) *Error {
 
 // standDown makes followers look the key up again: its answer is elsewhere.
 func (c *call) standDown() {
+	c.exec.nest.quit(breaker.Ignored)
 	c.exec.end(ending{again: true})
 	c.yield()
 }

@@ -247,7 +247,7 @@ func TestExternalDefiniteFailureReleasesOrKeeps(t *testing.T) {
 // BR-003: under a key of business arguments volatile fields make no other request, business fields do.
 func TestBR003BusinessKey(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  pay: {match: {paths: [\"/by-name-only\"]}, effect: external, idempotency: {key: \"{customer}:{amount}:{cart}\"}}\n  default: {}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  pay: {match: {paths: [\"/by-name-only\"]}, effect: external, idempotency: {key: \"{customer}:{amount}:{cart}\"}}\n  default: {retry: {max_attempts: 1}}", 1)
 	})
 	pay := func(cart, stamp string) request {
 		return request{path: "/v1/chat/completions", header: map[string]string{"Holdfast-Workflow": "pay", "User-Agent": stamp},

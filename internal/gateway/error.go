@@ -22,6 +22,10 @@ const (
 	CodeStoreUnavailable Code = "store_unavailable"
 	CodeDraining         Code = "draining"
 	CodeShed             Code = "shed"
+	CodeAdmission        Code = "admission_timeout"
+	CodeBulkheadFull     Code = "bulkhead_full"
+	CodeRateLimited      Code = "rate_limited"
+	CodeCircuitOpen      Code = "circuit_open"
 	CodeAllTiersFailed   Code = "all_tiers_failed"
 	CodeDeadline         Code = "deadline_exceeded"
 	CodeIncomplete       Code = "upstream_incomplete"
@@ -58,6 +62,10 @@ var classes = map[Code]class{
 	CodeStoreUnavailable: {503, true, shortWait, safeYes},
 	CodeDraining:         {503, true, shortWait, safeYes},
 	CodeShed:             {503, true, jitterWait, safeYes},
+	CodeAdmission:        {503, true, jitterWait, safeYes},
+	CodeBulkheadFull:     {429, true, jitterWait, safeYes},
+	CodeRateLimited:      {429, true, noWait, safeYes},
+	CodeCircuitOpen:      {503, true, noWait, safeYes},
 	CodeAllTiersFailed:   {502, false, noWait, ""},
 	CodeDeadline:         {504, false, noWait, ""},
 	CodeIncomplete:       {502, false, noWait, ""},
@@ -106,7 +114,7 @@ func (e *Error) headers(h http.Header, effect ledger.Effect) {
 	c := classes[e.Code]
 	set(h, "Holdfast-Error", string(e.Code))
 	set(h, "Holdfast-Safe-To-Retry", e.safe(c, effect))
-	set(h, "X-Should-Retry", strconv.FormatBool(c.again))
+	set(h, "X-Should-Retry", strconv.FormatBool(e.again(c)))
 	if e.Intent != "" {
 		set(h, "Holdfast-Intent", e.Intent)
 	}
@@ -117,6 +125,14 @@ func (e *Error) headers(h http.Header, effect ledger.Effect) {
 		set(h, "Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
 		set(h, "Retry-After-Ms", strconv.FormatInt(wait.Milliseconds(), 10))
 	}
+}
+
+// longWait is the longest wait for which a client is told to come back by itself where the wait is a route's: an SDK
+// sleeps through it, and its user with it (interface.md §2).
+const longWait = 8 * time.Second
+
+func (e *Error) again(c class) bool {
+	return c.again && (e.Code != CodeRateLimited && e.Code != CodeCircuitOpen || e.Wait > 0 && e.Wait <= longWait)
 }
 
 func (e *Error) safe(c class, effect ledger.Effect) string {

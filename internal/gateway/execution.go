@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/deadline"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -46,16 +48,21 @@ type execution struct {
 	overflow func() // told that the answer is no longer kept; nil where clients are being answered already
 
 	request *upstream.Request
-	ctx     context.Context
+	ctx     context.Context // of the running attempt
 	cancel  context.CancelCauseFunc
 	watch   *watch
+
+	nest      nest
+	next      intent.Attempt // as the next attempt is written down
+	barred    *barred        // what the first attempt waits for
+	inherited int            // attempts of the operation that this one goes on with
 
 	op        *intent.Op
 	rec       *recording
 	tries     int
 	sent      time.Time // when the upstream call began
 	began     time.Time // ledger time of the first sighting
-	budget    time.Duration
+	budget    deadline.Budget
 	impatient bool // the budget is the caller's own, shorter than the policy's
 	finished  chan struct{}
 
@@ -64,11 +71,12 @@ type execution struct {
 	refs      atomic.Int32 // clients, and the execution itself until its record has landed
 	mu        sync.Mutex
 	clients   int
-	settled   bool // the answer is complete; the record may still be on its way
-	saved     bool // … and has landed
+	resting   bool  // between two attempts, or before the first: nothing is on its way
+	why       error // it was broken off for good
+	settled   bool  // the answer is complete; the record may still be on its way
+	saved     bool  // … and has landed
 	served    string
 	seen      *sighting // under its derived key
-	reply     *stored   // the provider's error that was passed on
 	answered  *stored
 }
 
@@ -95,7 +103,7 @@ func (e *execution) hold() {
 	e.mu.Lock()
 	e.clients++
 	e.mu.Unlock()
-	e.g.drains.remove(e)
+	e.undrain()
 }
 
 // tryHold adds a client unless nothing of e is left.
@@ -112,8 +120,15 @@ func (e *execution) tryHold() bool {
 	e.mu.Lock()
 	e.clients++
 	e.mu.Unlock()
-	e.g.drains.remove(e)
+	e.undrain()
 	return true
+}
+
+// undrain asks draining first: a follower may come before its leader has a nest.
+func (e *execution) undrain() {
+	if e.draining.Load() {
+		e.nest.tier.drains.remove(e)
+	}
 }
 
 // leave takes a client away. When the last one goes, the call ends where on_disconnect says so; else it is
@@ -121,14 +136,40 @@ func (e *execution) tryHold() bool {
 func (e *execution) leave() {
 	e.mu.Lock()
 	e.clients--
-	gone := e.clients == 0 && !e.settled
+	gone, resting := e.clients == 0 && !e.settled, e.resting
 	e.mu.Unlock()
 	switch {
 	case !gone:
+	case resting:
+		e.stop(errGone)
 	case e.wf.OnDisconnect == policy.Cancel:
-		e.cancel(errClientsGone)
-	case e.effect == ledger.EffectGeneration:
-		e.g.drains.add(e)
+		e.stop(errClientsGone)
+	case e.effect == ledger.EffectGeneration && e.nest.tier != nil:
+		e.nest.tier.drains.add(e)
+	}
+}
+
+// stop breaks the call off for good.
+func (e *execution) stop(why error) {
+	e.mu.Lock()
+	if e.why == nil {
+		e.why = why
+	}
+	cancel := e.cancel
+	e.mu.Unlock()
+	cancel(why)
+}
+
+// anew gives the next attempt a context of its own where the last one's was ended by a time-out.
+func (e *execution) anew() {
+	if e.ctx.Err() == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ctx, e.cancel = context.WithCancelCause(context.Background())
+	if e.why != nil {
+		e.cancel(e.why)
 	}
 }
 
@@ -164,7 +205,7 @@ func (e *execution) end(how ending) {
 		e.rec.show(e.rec.length())
 	}
 	e.rec.finish(how)
-	e.g.drains.remove(e)
+	e.undrain()
 	close(e.finished)
 	e.cancel(nil)
 }
@@ -178,30 +219,52 @@ func (e *execution) forget() {
 	e.unref()
 }
 
-// run makes the upstream call and records what becomes of it. It is called once, after the dispatch is durable.
+// run makes the upstream call, and further ones as decided, and records what becomes of them. It is called once; the
+// first attempt is durable before, or waits behind the claim for a slot and a permit.
 func (e *execution) run() {
 	defer e.g.leave()
 	defer e.panicked()
+	if !e.admitted() {
+		return
+	}
+	e.nest.route.Budget().First()
+	for {
+		o := e.attempt()
+		if o == nil || !e.again(o) {
+			return
+		}
+	}
+}
+
+// attempt makes one upstream call. It returns nil when the answer is with the clients.
+func (e *execution) attempt() *outcome {
 	e.watch = e.newWatch()
 	defer e.watch.stop()
 	mutant.Point("send.before")
 	e.sent = time.Now()
-	resp, err := e.g.upstream.Do(e.ctx, e.request)
+	resp, err := e.send()
 	mutant.Point("send.after")
 	if err != nil {
-		e.failedTransport(err)
-		return
+		return e.failedTransport(err)
 	}
 	defer resp.Body.Close()
 	format := e.formatOf(resp)
 	switch {
 	case resp.Status < 200 || resp.Status > 299:
-		e.refusedByProvider(resp)
+		return e.refusedByProvider(resp)
 	case format == provider.SSE || format == provider.JSONArray:
-		e.stream(resp, format)
+		return e.stream(resp, format)
 	default:
-		e.plain(resp, format)
+		return e.plain(resp, format)
 	}
+}
+
+// send puts the request on the wire, unless a fault is injected into the route.
+func (e *execution) send() (*upstream.Response, error) {
+	if f := e.nest.route.Fault(); f != nil {
+		return e.injected(f)
+	}
+	return e.g.upstream.Do(e.ctx, e.request)
 }
 
 // panicked keeps a defect of ours from losing an operation: its outcome is unknown, and says so.
@@ -211,8 +274,11 @@ func (e *execution) panicked() {
 		return
 	}
 	e.g.logger.Error("panic in an execution", "intent", e.op.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	e.conclude(verdict{end: ledger.AttemptUnknown, kind: "internal_error", reason: "the gateway failed while the call was on its way"},
-		ending{fail: &Error{Code: CodeAllTiersFailed, Message: "the gateway failed while the call was on its way"}, abort: e.rec.shown()}, nil)
+	if !mutant.On("probe-lost-on-panic") {
+		e.nest.quit(breaker.Ignored)
+	}
+	e.conclude(&outcome{verdict: verdict{end: ledger.AttemptUnknown, kind: "internal_error", reason: "the gateway failed while the call was on its way"},
+		how: ending{fail: &Error{Code: CodeAllTiersFailed, Message: "the gateway failed while the call was on its way"}, abort: e.rec.shown()}})
 }
 
 // watch bounds an execution in time: to the boundary by first_token, attempt and total; behind it by idle and
@@ -225,6 +291,7 @@ type watch struct {
 	why     error
 	last    atomic.Int64  // unix nanoseconds of the last bytes
 	idle    time.Duration // 0 before the boundary
+	whole   bool          // the attempt had all of its own limit, or nearly
 	stopped bool
 }
 
@@ -234,10 +301,11 @@ func (e *execution) newWatch() *watch {
 	if e.spec.Stream && t.FirstToken < limit {
 		limit, why = t.FirstToken, errFirstToken
 	}
-	if budget := e.budget; budget < limit {
+	now, own := time.Now(), limit
+	if budget := e.budget.Remaining(now); budget < limit {
 		limit, why = budget, errTotal
 	}
-	w := &watch{e: e, why: why, limit: time.Now().Add(limit)}
+	w := &watch{e: e, why: why, limit: now.Add(limit), whole: limit >= own-own/10}
 	w.timer = time.AfterFunc(limit, w.fire)
 	return w
 }

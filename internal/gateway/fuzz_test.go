@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
@@ -90,7 +91,7 @@ func newFuzzRig(f *testing.F) *fuzzRig {
 		f.Fatalf("%v", faults)
 	}
 	store, log := openStore(f)
-	gw, err := gateway.New(f.Context(), gateway.Config{Policy: cfg, Ledger: store, Log: log, Upstream: closed{}})
+	gw, err := gateway.New(f.Context(), gateway.Config{Policy: cfg, Ledger: store, Log: log, Upstream: closed{}, Routes: route.New(route.Config{Cooldowns: store})})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -26,6 +27,8 @@ type Config struct {
 	Ledger   ledger.Ledger
 	Log      *intent.Log
 	Upstream upstream.Client
+	// Routes is the live state of the routes; one table for all that call through them.
+	Routes *route.Table
 	// API answers /holdfast/v1/… on the data port for the tenant that Tenant(r) names; nil: not found.
 	API http.Handler
 	// MCP answers /mcp/{server}; nil: not found.
@@ -57,7 +60,9 @@ type Gateway struct {
 	mem       memory
 	sightings sightings
 	repeats   repeats
-	drains    drains
+	nests     map[string]*rules // by workflow
+	routes    *route.Table
+	nobody    string    // mark of routes to which no credential goes
 	started   time.Time // ledger time
 	working   atomic.Int64
 	running   sync.WaitGroup
@@ -71,7 +76,7 @@ type Gateway struct {
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
-		observer: c.Observer, logger: c.Logger, replays: newReplayCache(replayBytes)}
+		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
 	}
@@ -81,6 +86,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
 	g.mem.max = c.Policy.Limits.BodyMemory
+	g.sightings.memory.max = min(spillBeyond, c.Policy.Limits.BodyMemory/4)
 	var err error
 	if g.salt, err = c.Ledger.Secret(ctx, "salt"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's salt: %w", err)
@@ -95,6 +101,10 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.guard = NewGuard(c.Policy.Auth)
+	g.nests, g.nobody = nests(c.Policy), g.credentialMark("")
+	for _, t := range g.providers {
+		t.mark = g.credentialMark(t.key)
+	}
 	g.sightings.g, g.started = g, g.ledger.Now()
 	return g, nil
 }
@@ -117,6 +127,7 @@ var stages = [...]stage{
 	{"key", (*call).derive},          // what the request means
 	{"duplicate", (*call).duplicate}, // replay, attach, 409, 422
 	{"admit", (*call).admit},         // a place among the workers
+	{"permit", (*call).permit},       // a slot of the tier, a permit of the route
 	{"claim", (*call).claim},         // claim + dispatched, durable
 	{"run", (*call).run},             // the upstream call
 	{"answer", (*call).answer},       // the recording, to this client
@@ -196,7 +207,7 @@ func (g *Gateway) Drain(ctx context.Context) {
 	case <-finished:
 	case <-ctx.Done():
 		g.halt(errInterrupted)
-		g.registry.each(func(e *execution) { e.cancel(errInterrupted) })
+		g.registry.each(func(e *execution) { e.stop(errInterrupted) })
 		<-finished
 	}
 	g.sightings.flush()

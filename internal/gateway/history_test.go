@@ -54,52 +54,64 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		clients, turns = 24, 60
 	}
 	for _, workflow := range []string{"default", "strict", "wait"} {
-		r := newRig(t)
-		rng := rand.New(rand.NewPCG(7, 7))
-		keys := clients * turns / 8
-		for i := range keys {
-			steps := make([]string, rng.IntN(4))
-			for j := range steps {
-				steps[j] = []string{"rate_limited", "500", "reply_lost", "overloaded"}[rng.IntN(4)]
+		t.Run(workflow, func(t *testing.T) {
+			r := newRig(t)
+			keys := clients * turns / 8
+			r.failures(keys)
+			history := r.repeat(clients, turns, keys, workflow)
+			if !porcupine.CheckOperations(keyRegister, history) {
+				t.Errorf("the history of %d calls is not linearizable", len(history))
 			}
-			r.script(fmt.Sprint("h", i), append(steps, "ok")...)
-		}
-		var mu sync.Mutex
-		var history []porcupine.Operation
-		began := time.Now()
-		var all sync.WaitGroup
-		for c := range clients {
-			rng := rand.New(rand.NewPCG(uint64(c), 9))
-			all.Go(func() {
-				for turn := range turns {
-					key := fmt.Sprint("h", (turn*keys/turns+rng.IntN(max(keys/turns, 1)))%keys)
-					q := chat(key)
-					if c%2 == 0 {
-						q = chat(key, `,"metadata":{"client":"`+fmt.Sprint(c)+`"}`) // means the same
-					}
-					call := time.Since(began)
-					a := r.do(q.key(key).workflow(workflow))
-					mu.Lock()
-					history = append(history, porcupine.Operation{ClientId: c, Input: keyCall{key}, Call: int64(call),
-						Output: keyAnswer{ok: a.status == 200, body: string(a.body), mark: a.header.Get("Idempotency-Replayed") == "true"},
-						Return: int64(time.Since(began))})
-					mu.Unlock()
+			won := 0
+			for _, o := range history {
+				if o.Output.(keyAnswer).ok {
+					won++
 				}
-			})
-		}
-		all.Wait()
-		if !porcupine.CheckOperations(keyRegister, history) {
-			t.Errorf("%s: the history of %d calls is not linearizable", workflow, len(history))
-		}
-		won := 0
-		for _, o := range history {
-			if o.Output.(keyAnswer).ok {
-				won++
 			}
-		}
-		if won == 0 || won == len(history) {
-			t.Errorf("%s: %d of %d calls won: the history tries nothing", workflow, won, len(history))
-		}
-		r.atRest()
+			if won == 0 || won == len(history) {
+				t.Errorf("%d of %d calls won: the history tries nothing", won, len(history))
+			}
+			r.atRest()
+		})
 	}
+}
+
+// failures has the first calls of some keys fail.
+func (r *rig) failures(keys int) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	for i := range keys {
+		steps := make([]string, rng.IntN(4))
+		for j := range steps {
+			steps[j] = []string{"rate_limited", "500", "reply_lost", "overloaded"}[rng.IntN(4)]
+		}
+		r.script(fmt.Sprint("h", i), append(steps, "ok")...)
+	}
+}
+
+// repeat has clients ask in turns for few keys each, neighbours for the same, and returns what they saw.
+func (r *rig) repeat(clients, turns, keys int, workflow string) (history []porcupine.Operation) {
+	var mu sync.Mutex
+	began := time.Now()
+	var all sync.WaitGroup
+	for c := range clients {
+		rng := rand.New(rand.NewPCG(uint64(c), 9))
+		all.Go(func() {
+			for turn := range turns {
+				key := fmt.Sprint("h", (turn*keys/turns+rng.IntN(max(keys/turns, 1)))%keys)
+				q := chat(key)
+				if c%2 == 0 {
+					q = chat(key, `,"metadata":{"client":"`+fmt.Sprint(c)+`"}`) // means the same
+				}
+				call := time.Since(began)
+				a := r.do(q.key(key).workflow(workflow))
+				mu.Lock()
+				history = append(history, porcupine.Operation{ClientId: c, Input: keyCall{key}, Call: int64(call),
+					Output: keyAnswer{ok: a.status == 200, body: string(a.body), mark: a.header.Get("Idempotency-Replayed") == "true"},
+					Return: int64(time.Since(began))})
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return history
 }

@@ -6,14 +6,31 @@ type Holding struct {
 	Memory     int64 // bytes of bodies
 	Executions int
 	Drains     int // answers that are finished for clients that left
+	Slots      int // of bulkheads
 }
 
 // Holding says what is held now.
 func (g *Gateway) Holding() (h Holding) {
 	g.registry.each(func(*execution) { h.Executions++ })
 	h.Working, h.Memory = g.working.Load(), g.mem.used.Load()
-	g.drains.mu.Lock()
-	defer g.drains.mu.Unlock()
-	h.Drains = len(g.drains.list)
+	seen := map[*drains]bool{}
+	for _, r := range g.nests {
+		for _, t := range r.tiers {
+			if !seen[t.drains] {
+				seen[t.drains] = true
+				h.Drains += t.drains.count()
+			}
+			if t.slots != nil {
+				_, used, _, _ := t.slots.Snapshot()
+				h.Slots += used
+			}
+		}
+	}
 	return h
+}
+
+func (d *drains) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.list)
 }

@@ -15,6 +15,10 @@ type Observer interface {
 	Duplicate(workflow, of string)
 	StoreError(workflow string)
 	Attempt(Attempt)
+	// Retry is a further attempt, with what made it follow: an HTTP status, connection_error or timeout.
+	Retry(workflow, trigger string)
+	// Bulkhead is a call that asked for a slot of its tier.
+	Bulkhead(workflow, tier string, accepted bool)
 }
 
 // Request is one request that was answered.
@@ -43,6 +47,9 @@ func (silent) Lookup(string)            {}
 func (silent) Duplicate(string, string) {}
 func (silent) StoreError(string)        {}
 func (silent) Attempt(Attempt)          {}
+func (silent) Retry(string, string)     {}
+
+func (silent) Bulkhead(string, string, bool) {}
 
 func (c *call) observe() {
 	source := c.source

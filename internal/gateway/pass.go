@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/deadline"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
@@ -57,43 +58,14 @@ func (c *call) pass() *Error {
 	case c.effect == ledger.EffectRead && c.spec.Known:
 		return c.readThrough()
 	case c.effect == ledger.EffectRead:
+		if refusal := c.enterThrough(); refusal != nil {
+			return refusal
+		}
 		return c.proxied(nil)
 	case !c.spec.Known && c.callerKey == "":
 		return c.logged()
 	case c.wf.Mode == policy.Observe:
 		return c.observed()
-	}
-	return nil
-}
-
-// readThrough passes a read on: no row, no key, and no store needed.
-func (c *call) readThrough() *Error {
-	ctx, stop := context.WithDeadlineCause(c.r.Context(), c.began.Add(c.budget()), errTotal)
-	defer stop()
-	c.done, c.source = true, c.target.conf.Name
-	request := c.outbound()
-	resp, err := c.g.upstream.Do(ctx, request)
-	if err != nil {
-		return c.readFailed(err)
-	}
-	defer resp.Body.Close()
-	out := c.w.Header()
-	for name, v := range resp.Header {
-		if !hopByHop[name] && !ours(name) {
-			out[name] = v
-		}
-	}
-	set(out, "Holdfast-Source", c.target.conf.Name)
-	if resp.Status >= 400 {
-		c.failedHeaders(out, &head{})
-	}
-	c.status = resp.Status
-	c.w.WriteHeader(resp.Status)
-	if resp.Status >= 400 {
-		err = writeMasked(c.w, resp.Body, request)
-	}
-	if _, copied := copyAtOnce(c.w, resp.Body); errors.Join(err, copied) != nil {
-		panic(http.ErrAbortHandler) // a clean end would pass for a whole answer
 	}
 	return nil
 }
@@ -158,16 +130,47 @@ func (c *call) logged() *Error {
 	if err := c.place(); err != nil {
 		return err
 	}
+	if refusal := c.enterThrough(); refusal != nil {
+		return refusal
+	}
 	op, err := c.g.log.Begin(c.passing())
 	if err != nil {
+		c.through.quit(breaker.Ignored)
 		return c.storeAway(err)
 	}
 	return c.proxied(op)
 }
 
+// enterThrough takes the slot and the permit of a call that is passed on unbuffered. It has one attempt.
+func (c *call) enterThrough() *Error {
+	n, next := c.nested()
+	if refusal := c.enterFor(&n, next.Tier, deadline.New(c.began, c.budget())); refusal != nil {
+		return refusal
+	}
+	n.route.Budget().First()
+	c.through = &n
+	return nil
+}
+
+// leaveThrough gives them back, with what the exchange says of the provider.
+func (c *call) leaveThrough(failed error) {
+	if c.through == nil {
+		return
+	}
+	health := breaker.Ignored
+	switch {
+	case c.r.Context().Err() != nil || errors.Is(failed, errInterrupted) || errors.Is(failed, errTotal) && c.deadline > 0:
+	case failed != nil || c.status >= 500:
+		health = breaker.Failure
+	case c.status > 0 && c.status < 400:
+		health = breaker.Success
+	}
+	c.through.quit(health)
+}
+
 func (c *call) passing() intent.Begin {
 	c.exec = nil
-	a := (&execution{}).attempt(c)
+	a := c.attempt()
 	return intent.Begin{Head: c.head(), Attempt: &a, Visibility: ledger.VisBefore}
 }
 
@@ -296,6 +299,7 @@ func unreached(err error) bool {
 
 // passed puts on record what became of a call that was passed on.
 func (c *call) passed(op *intent.Op, failed error, broke any) {
+	c.leaveThrough(failed)
 	if op != nil {
 		if err := c.recordPassed(op, failed, broke); err != nil {
 			c.g.logger.Error("a passed call could not be recorded", "intent", op.ID(), "error", err)

@@ -50,19 +50,19 @@ func (e *execution) take(body upstream.Body) error {
 
 // plain reads an answer that is one document: nothing of it leaves before all of it is here, so that a cut one
 // is an honest error for every client.
-func (e *execution) plain(resp *upstream.Response, format provider.Format) {
+func (e *execution) plain(resp *upstream.Response, format provider.Format) *outcome {
 	err := e.take(resp.Body)
 	switch {
 	case errors.Is(err, errTooLarge):
-		e.oversized(resp)
+		return e.oversized(resp)
 	case err != nil:
-		e.cutPlain(err)
+		return e.cutPlain(err)
 	default:
-		e.wholePlain(resp, format)
+		return e.wholePlain(resp, format)
 	}
 }
 
-func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) {
+func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) *outcome {
 	body := e.rec.bytes(e.rec.size)
 	contentType := header(resp, "Content-Type")
 	var p provider.Plain
@@ -72,43 +72,42 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 		p.Complete = true
 	}
 	if p.Fault == provider.IsError {
-		e.errorInside(resp, body, p.ErrorType)
-		return
+		return e.errorInside(resp, body, p.ErrorType)
 	}
 	if !p.Complete {
-		e.notAnAnswer(string(p.Fault), contentType)
-		return
+		return e.notAnAnswer(string(p.Fault), contentType)
 	}
-	if v, ok := e.accepted(resp.Status, resp.Header, body); !ok {
-		e.rejected(v, resp, body)
-		return
+	if v, ok := accepted(e.wf, resp.Status, resp.Header, body); !ok {
+		return e.passError(v, 502, resp, body)
 	}
 	if p.ServedModel != "" {
 		e.serves(p.ServedModel)
 	}
 	e.succeed(resp, success{body: body, usage: p.Usage})
+	return nil
 }
 
 // cutPlain ends an answer that broke off.
-func (e *execution) cutPlain(err error) {
+func (e *execution) cutPlain(err error) *outcome {
 	v, fail := e.transportVerdict(err)
 	if e.cause() == nil {
+		v.signal = cutSignal()
 		v.kind, v.reason, v.rule = string(CodeIncomplete), "the answer broke off before its end", "semantics 27"
 		fail = &Error{Code: CodeIncomplete, Message: "the provider's answer broke off before its end", Err: err}
 	}
 	v.end = ledger.AttemptUnknown // the answer had begun: it was sent
 	fail.Safe = ""
-	e.conclude(v, ending{fail: fail}, e.partial())
+	return &outcome{verdict: v, how: ending{fail: fail}, body: e.partial()}
 }
 
 // notAnAnswer ends a 2xx that is no answer of the API: empty, an error page, half a document.
-func (e *execution) notAnAnswer(fault, contentType string) {
+func (e *execution) notAnAnswer(fault, contentType string) *outcome {
 	what := "the provider answered 200 with no answer of its API (" + fault + ")"
 	if strings.Contains(contentType, "html") {
 		what = "the provider answered 200 with an HTML page"
 	}
-	e.conclude(verdict{end: ledger.AttemptUnknown, status: 200, kind: string(CodeIncomplete), reason: what, rule: "semantics 27"},
-		ending{fail: errorf(CodeIncomplete, what)}, e.partial())
+	return &outcome{verdict: verdict{end: ledger.AttemptUnknown, status: 200, kind: string(CodeIncomplete), reason: what, rule: "semantics 27",
+		signal: cutSignal()}, how: ending{fail: errorf(CodeIncomplete, what)}, body: e.partial()}
 }
 
 // maxEvidence bounds what is kept of an answer that is none.
@@ -123,12 +122,11 @@ func (e *execution) partial() *ledger.Body {
 
 // oversized ends an answer that is larger than may be held: an external one is unknown; a generation is
 // forwarded whole, and its recording dropped.
-func (e *execution) oversized(resp *upstream.Response) {
+func (e *execution) oversized(resp *upstream.Response) *outcome {
 	if e.effect == ledger.EffectExternal {
-		e.conclude(verdict{end: ledger.AttemptUnknown, status: resp.Status, kind: string(CodeAnswerTooLarge),
+		return &outcome{verdict: verdict{end: ledger.AttemptUnknown, status: resp.Status, kind: string(CodeAnswerTooLarge),
 			reason: errTooLarge.Error(), rule: "limits.max_response_bytes"},
-			ending{fail: errorf(CodeAnswerTooLarge, errTooLarge.Error())}, e.partial())
-		return
+			how: ending{fail: errorf(CodeAnswerTooLarge, errTooLarge.Error())}, body: e.partial()}
 	}
 	e.rec.drop()
 	e.rec.open(&head{status: resp.Status, header: resp.Header, stream: true, unrecorded: true})
@@ -137,10 +135,10 @@ func (e *execution) oversized(resp *upstream.Response) {
 	if err := e.forward(resp.Body); err != nil {
 		v, _ := e.transportVerdict(err)
 		v.end = ledger.AttemptUnknown
-		e.conclude(v, ending{abort: true}, nil)
-		return
+		return &outcome{verdict: v, how: ending{abort: true}, visible: true}
 	}
 	e.succeed(resp, success{usage: provider.Usage{Input: -1, Output: -1, Cached: -1, Reasoning: -1}, unrecorded: true})
+	return nil
 }
 
 func (e *execution) overflowed() {
@@ -171,49 +169,48 @@ func (e *execution) forward(body upstream.Body) error {
 }
 
 // refusedByProvider passes the provider's own error on, with its status and body.
-func (e *execution) refusedByProvider(resp *upstream.Response) {
+func (e *execution) refusedByProvider(resp *upstream.Response) *outcome {
 	err := e.take(resp.Body)
 	if err != nil && !errors.Is(err, errTooLarge) {
-		e.cutPlain(err)
-		return
+		return e.cutPlain(err)
 	}
 	body := e.rec.bytes(e.rec.size)
-	e.passError(e.judge(resp.Status, resp.Header, body), resp.Status, resp, body)
+	return e.passError(e.judge(resp.Status, resp.Header, body), resp.Status, resp, body)
 }
 
 // errorInside passes on an error that came under a 2xx, under the status that it stands for.
-func (e *execution) errorInside(resp *upstream.Response, body []byte, kind string) {
+func (e *execution) errorInside(resp *upstream.Response, body []byte, kind string) *outcome {
 	v := e.judge(resp.Status, resp.Header, body)
+	v.inside(kind, e.effect == ledger.EffectExternal)
+	return e.passError(v, errorStatus(body, kind), resp, body)
+}
+
+// inside corrects a verdict on an error that came under a 2xx.
+func (v *verdict) inside(kind string, external bool) {
 	if v.kind == "" {
 		v.kind = kind
 	}
-	if e.effect == ledger.EffectExternal {
+	if external {
 		v.end, v.keep = ledger.AttemptUnknown, false
 	} else if v.end == ledger.AttemptSuccess || v.end == ledger.AttemptRunning {
 		v.end = ledger.AttemptFailed
 	}
-	e.passError(v, errorStatus(body, kind), resp, body)
 }
 
-func (e *execution) rejected(v verdict, resp *upstream.Response, body []byte) {
-	e.passError(v, 502, resp, body)
-}
-
-// passError ends the execution with an error in the provider's own words.
-func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) {
-	masked := maskCredentials(e.request, body)
-	e.rec.replace(masked)
-	h := &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
+// passError is an error in the provider's own words, under the status that it stands for.
+func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) *outcome {
+	v.status = status
+	o := &outcome{verdict: v, document: maskCredentials(e.request, body)}
+	o.how.reveal = &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	if e.seen != nil {
-		e.reply = e.storedAnswer(status, resp.Header, masked, 0)
+		o.reply = e.storedAnswer(status, resp.Header, o.document, 0)
 	}
-	var keep *ledger.Body
 	if v.keep && e.keep {
-		keep = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: masked}
-		e.answered = e.storedAnswer(status, resp.Header, masked, 0)
-		e.reply = e.answered
+		o.body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: o.document}
+		o.answered = e.storedAnswer(status, resp.Header, o.document, 0)
+		o.reply = o.answered
 	} else if e.keep && v.end == ledger.AttemptUnknown {
-		keep = &ledger.Body{Kind: ledger.BodyPartial, Data: masked[:min(len(masked), maxEvidence)]}
+		o.body = &ledger.Body{Kind: ledger.BodyPartial, Data: o.document[:min(len(o.document), maxEvidence)]}
 	}
-	e.conclude(v, ending{reveal: h}, keep)
+	return o
 }

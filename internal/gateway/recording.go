@@ -146,6 +146,17 @@ func (r *recording) replace(body []byte) {
 	r.blocks, r.size = [][]byte{bytes.Clone(body)}, int64(len(body))
 }
 
+// reset forgets what an attempt brought. Nobody has read any of it: nothing was visible.
+func (r *recording) reset() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mem.give(int(r.kept))
+	for _, b := range r.blocks {
+		putBlock(b)
+	}
+	r.blocks, r.kept, r.size = nil, 0, 0
+}
+
 // pending says, in a trailer, that the answer is not yet durable.
 func (r *recording) pending(p bool) {
 	r.mu.Lock()

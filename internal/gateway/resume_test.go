@@ -109,7 +109,7 @@ func TestResumeWhileItRuns(t *testing.T) {
 // A long wait is bridged with signs of life, never with the lead-in; facts follow as trailers.
 func TestBridge(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 50ms, timeouts: {first_token: 2s}}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  default: {bridge_after: 50ms, retry: {max_attempts: 1}, timeouts: {first_token: 2s}}", 1)
 	})
 	for _, wire := range wires {
 		r.script(wire, `{"chunks":4,"hold":"lead","hold_at":"event","hold_n":1}`)
@@ -153,7 +153,7 @@ func TestBridge(t *testing.T) {
 // Behind a bridge a failure is an event.
 func TestBridgedFailure(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 50ms, timeouts: {first_token: 400ms, attempt: 400ms, total: 500ms, request: 1s}}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  default: {bridge_after: 50ms, retry: {max_attempts: 1}, timeouts: {first_token: 400ms, attempt: 400ms, total: 500ms, request: 1s}}", 1)
 	})
 	for _, wire := range wires {
 		for fault, want := range map[string]string{"hang": string(gateway.CodeDeadline), `{"status":429,"delay_ms":200}`: "error", `{"fault":"reply_lost","work_ms":200}`: string(gateway.CodeAllTiersFailed)} {
@@ -186,7 +186,7 @@ func TestAnnouncedTimeout(t *testing.T) {
 // events and of the whole are apart.
 func TestBR097SilenceAndLimits(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {bridge_after: 30ms, timeouts: {first_token: 5s, idle: 400ms, stream: 900ms}}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  default: {bridge_after: 30ms, timeouts: {first_token: 5s, idle: 400ms, stream: 900ms}}", 1)
 	})
 	for _, wire := range []string{"openai-chat", "anthropic"} {
 		r.script(wire, `{"first_ms":300,"chunks":3}`)

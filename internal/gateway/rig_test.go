@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -34,6 +35,7 @@ type rig struct {
 	sim     *sim.Server
 	gw      *gateway.Gateway
 	log     *intent.Log
+	routes  *route.Table
 	store   ledger.Ledger
 	server  *httptest.Server
 	client  *http.Client
@@ -43,7 +45,8 @@ type rig struct {
 	stopped bool
 }
 
-// workflows is the policy of most tests: %s is the simulator.
+// workflows is the policy of most tests: SIM is the simulator. Its calls are attempted once, so that a test sees what an
+// attempt means; what follows an attempt has policies of its own in nest_test.go.
 const workflows = `
 env: test
 providers:
@@ -51,18 +54,18 @@ providers:
   anthropic: {type: anthropic, base_url: "SIM"}
   gemini: {type: gemini, base_url: "SIM"}
 workflows:
-  external: {match: {paths: ["/by-name-only"]}, effect: external, timeouts: {first_token: 2s, attempt: 2s, total: 2s, request: 3s}}
-  external_relaxed: {match: {paths: ["/by-name-only"]}, effect: external, durability: relaxed}
-  strict: {match: {paths: ["/by-name-only"]}, durability: strict}
-  pipeline: {match: {paths: ["/by-name-only"]}, idempotency: {derive: always}}
-  conflict: {match: {paths: ["/by-name-only"]}, idempotency: {on_in_flight: conflict}}
-  wait: {match: {paths: ["/by-name-only"]}, idempotency: {on_in_flight: wait}}
-  cancel: {match: {paths: ["/by-name-only"]}, on_disconnect: cancel}
-  "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}}
-  watch: {match: {paths: ["/by-name-only"]}, mode: observe, idempotency: {derive: always}}
-  deny: {match: {paths: ["/by-name-only"]}, idempotency: {on_store_error: deny}}
-  quick: {match: {paths: ["/by-name-only"]}, timeouts: {first_token: 300ms, idle: 300ms, attempt: 300ms, total: 400ms, request: 1s, stream: 2s}}
-  default: {}
+  external: {match: {paths: ["/by-name-only"]}, effect: external, timeouts: {first_token: 2s, attempt: 2s, total: 2s, request: 3s}, retry: {max_attempts: 1}}
+  external_relaxed: {match: {paths: ["/by-name-only"]}, effect: external, durability: relaxed, retry: {max_attempts: 1}}
+  strict: {match: {paths: ["/by-name-only"]}, durability: strict, retry: {max_attempts: 1}}
+  pipeline: {match: {paths: ["/by-name-only"]}, idempotency: {derive: always}, retry: {max_attempts: 1}}
+  conflict: {match: {paths: ["/by-name-only"]}, idempotency: {on_in_flight: conflict}, retry: {max_attempts: 1}}
+  wait: {match: {paths: ["/by-name-only"]}, idempotency: {on_in_flight: wait}, retry: {max_attempts: 1}}
+  cancel: {match: {paths: ["/by-name-only"]}, on_disconnect: cancel, retry: {max_attempts: 1}}
+  "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}, retry: {max_attempts: 1}}
+  watch: {match: {paths: ["/by-name-only"]}, mode: observe, idempotency: {derive: always}, retry: {max_attempts: 1}}
+  deny: {match: {paths: ["/by-name-only"]}, idempotency: {on_store_error: deny}, retry: {max_attempts: 1}}
+  quick: {match: {paths: ["/by-name-only"]}, timeouts: {first_token: 300ms, idle: 300ms, attempt: 300ms, total: 400ms, request: 1s, stream: 2s}, retry: {max_attempts: 1}}
+  default: {retry: {max_attempts: 1}}
 `
 
 type option func(*rigConfig)
@@ -121,7 +124,12 @@ func (r *rig) start(c rigConfig) {
 		r.t.Fatal(err)
 	}
 	client := upstream.New(upstream.Config{})
-	r.gw, err = gateway.New(ctx, gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Observer: c.observer, Logger: logger})
+	r.routes = route.New(route.Config{Cooldowns: r.store, Logger: logger})
+	if err := r.routes.Load(ctx); err != nil {
+		r.t.Fatal(err)
+	}
+	r.gw, err = gateway.New(ctx, gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Routes: r.routes,
+		Observer: c.observer, Logger: logger})
 	if err != nil {
 		r.t.Fatal(err)
 	}

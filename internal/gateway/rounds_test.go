@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -140,14 +141,12 @@ func TestRounds(t *testing.T) {
 func (r *rig) atRest() {
 	r.t.Helper()
 	for range 2500 {
-		w, m, e := r.gw.Held()
-		if w == 0 && m == 0 && e == 0 {
+		if r.gw.Holding() == (gateway.Holding{}) {
 			return
 		}
 		<-time.After(2 * time.Millisecond)
 	}
-	w, m, e := r.gw.Held()
-	r.t.Errorf("at rest the gateway still holds %d places, %d bytes, %d executions", w, m, e)
+	r.t.Errorf("at rest the gateway still holds %+v", r.gw.Holding())
 }
 
 // tally is what the log says of one operation's intents.

@@ -102,7 +102,7 @@ func TestBR092Canaries(t *testing.T) {
 				}
 			}
 		}
-		broken, err := gateway.New(t.Context(), gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: panicky{},
+		broken, err := gateway.New(t.Context(), gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: panicky{}, Routes: r.routes,
 			Logger: slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 		if err != nil {
 			t.Fatal(err)
@@ -332,7 +332,7 @@ auth: {keys: [{key: "key-of-one-1", tenant: one}, {key: "key-of-two-2", tenant: 
 func TestTenantOfATier(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
 		c.yaml = strings.NewReplacer(`openai: {type: openai, base_url: "SIM/v1"}`, `openai: {type: openai, base_url: "SIM/v1", api_key: "ours-12345"}
-  second: {type: openai, base_url: "SIM/v1"}`, "default: {}", "default: {tiers: [{name: only, provider: second, model: other}]}").Replace(c.yaml)
+  second: {type: openai, base_url: "SIM/v1"}`, "default: {retry: {max_attempts: 1}}", "default: {tiers: [{name: only, provider: second, model: other}]}").Replace(c.yaml)
 	})
 	for _, cred := range []string{"first-client", "second-client"} {
 		a := r.must(chat("tier").key("k").with("Authorization", "Bearer "+cred), 200)

@@ -25,16 +25,23 @@ type sighting struct {
 	e        *execution     // while it runs or its recording is at hand
 	record   *ledger.Record // found in the ledger: made by a process that ended
 	clients  int
+	turn     int // of its last client: an answer belongs to who adopted it last, and its delivery is that one's
+	count    int // of retries that the last client counted
 	delivery ledger.Delivery
 	sentAt   time.Time
 	failed   bool          // it ended without an answer that is kept
 	unknown  bool          // … and the provider may have done the work
 	pinned   bool          // its outcome is unknown and held: no delivery of that news ends it
+	attempts int           // over its whole life, those that it inherited included
 	hold     *held         // the same error for everybody, for a time
+	last     *held         // the error that its clients got; a repetition gets it again where no attempt is left
 	gone     chan struct{} // closed when delivery becomes lost
 	answer   *stored
 	onRecord bool
-	spilled  bool // the answer is on record, and too large to stay in memory too
+	spilled  bool // the answer is on record, and not in memory too
+	queued   bool // it is in the book's queue, and stays there until it is forgotten
+	charge   int  // of the book's memory
+	over     bool // it is no longer in the book
 }
 
 // held is an error that a derived key answers without a dispatch (semantics 21).
@@ -44,10 +51,14 @@ type held struct {
 	reply *stored
 }
 
+// over says that the error is no longer given; none is.
+func (h *held) over(now time.Time) bool { return h == nil || !now.Before(h.until) }
+
 // sightings are those of this process, by derived key.
 type sightings struct {
 	g      *Gateway
 	shards [64]sightingShard
+	memory memory // of answers on record that are at hand too
 
 	mu    sync.Mutex
 	queue []*sighting // sent ones in order, waiting for delivery_grace; and lost ones for the end of their window
@@ -60,31 +71,47 @@ type sightingShard struct {
 }
 
 type sightingList struct {
-	all      []*sighting // oldest first
-	recalled bool        // what earlier processes left was looked up
+	all      []*sighting   // oldest first
+	recalled bool          // what earlier processes left was looked up
+	reading  chan struct{} // closed when that look-up, which goes on, is over
 }
 
 func (b *sightings) shard(key string) *sightingShard {
 	return &b.shards[key[len(key)-1]&15|key[len(key)-2]&3<<4]
 }
 
-// add enters a new operation.
-func (b *sightings) add(s *sighting) {
-	sh := b.shard(s.key)
-	sh.mu.Lock()
+// of returns the list of a key, made where there was none; sh.mu is held.
+func (sh *sightingShard) of(key string) *sightingList {
 	if sh.m == nil {
 		sh.m = map[string]*sightingList{}
 	}
-	l := sh.m[s.key]
+	l := sh.m[key]
 	if l == nil {
-		l = &sightingList{recalled: true}
-		sh.m[s.key] = l
+		l = &sightingList{}
+		sh.m[key] = l
 	}
+	return l
+}
+
+// tidy forgets a list that says nothing; sh.mu is held.
+func (sh *sightingShard) tidy(key string, l *sightingList) {
+	if len(l.all) == 0 && l.reading == nil {
+		delete(sh.m, key)
+	}
+}
+
+// add enters a new operation; recalled says that what earlier processes left under its key was looked up before.
+func (b *sightings) add(s *sighting, recalled bool) {
+	sh := b.shard(s.key)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	l := sh.of(s.key)
 	l.all = append(l.all, s)
-	sh.mu.Unlock()
+	l.recalled = l.recalled || recalled
 }
 
 func (b *sightings) remove(s *sighting) {
+	s.forget()
 	sh := b.shard(s.key)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -98,9 +125,7 @@ func (b *sightings) remove(s *sighting) {
 			break
 		}
 	}
-	if len(l.all) == 0 {
-		delete(sh.m, s.key)
-	}
+	sh.tidy(s.key, l)
 }
 
 // list returns the operations under key, oldest first.
@@ -114,30 +139,29 @@ func (b *sightings) list(key string) []*sighting {
 	return nil
 }
 
-// left takes a client away that got the answer whole, or did not. While another still reads, nothing is lost.
-func (s *sighting) left(whole bool, conn *watchedConn) {
-	if whole && conn != nil {
-		conn.last.Store(s)
-	}
+// left takes a client away that got the answer whole, or did not. One whose answer was adopted by another meanwhile
+// decides nothing: it is the connection that the other has lost.
+func (s *sighting) left(turn int, whole bool, conn *watchedConn) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.clients--
 	switch {
-	case whole:
-		s.delivery, s.sentAt = ledger.DeliverySent, time.Now()
-	case s.clients == 0 && s.delivery == ledger.DeliveryOpen:
+	case turn != s.turn:
+	case !whole:
 		s.lose()
-	}
-	delivery := s.delivery
-	s.mu.Unlock()
-	if delivery == ledger.DeliverySent {
-		s.book.enqueue(s)
+	default:
+		s.delivery, s.sentAt = ledger.DeliverySent, time.Now()
+		s.enqueue()
+		if conn != nil && conn.wrote(receipt{s, turn}) != nil {
+			s.reset(turn)
+		}
 	}
 }
 
 // lose is called with s.mu held.
 func (s *sighting) lose() {
 	s.delivery = ledger.DeliveryLost
-	s.book.enqueue(s) // it is forgotten at the end of its window
+	s.enqueue() // it is forgotten at the end of its window
 	select {
 	case <-s.gone:
 	default:
@@ -145,41 +169,28 @@ func (s *sighting) lose() {
 	}
 }
 
-// wasReset says that the connection over which the answer went was reset.
-func (s *sighting) wasReset() {
+// wasReset says that the connection over which the answer went to one of its clients was reset.
+func (s *sighting) wasReset(turn int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.delivery == ledger.DeliverySent && s.clients == 0 && !mutant.On("delivery-from-write") {
+	s.reset(turn)
+}
+
+// reset is called with s.mu held.
+func (s *sighting) reset(turn int) {
+	if s.delivery == ledger.DeliverySent && turn == s.turn && !mutant.On("delivery-from-write") {
 		s.lose()
 	}
 }
 
-// ended notes how the operation ended; hold, when not nil, is what its key answers meanwhile.
-func (s *sighting) ended(answer *stored, unknown bool, hold *held) {
+// ended notes how the operation ended; hold, when not nil, is what its key answers meanwhile, last what its clients got.
+func (s *sighting) ended(answer *stored, unknown bool, attempts int, hold, last *held) {
 	s.mu.Lock()
 	s.answer, s.failed, s.unknown, s.hold = answer, answer == nil, unknown && answer == nil, hold
+	s.attempts, s.last = attempts, last
 	s.e = nil
 	s.spill()
 	s.mu.Unlock()
-}
-
-// spillOver is the size from which an answer that is on record is read from there when it is adopted: for as long as
-// it may be, minutes where it was lost, it would count in no bound of memory.
-const spillOver = 16 << 10
-
-// landed says that the answer is on record.
-func (s *sighting) landed() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.onRecord = true
-	s.spill()
-}
-
-// spill is called with s.mu held.
-func (s *sighting) spill() {
-	if s.onRecord && s.answer != nil && len(s.answer.body) > spillOver {
-		s.answer, s.spilled = nil, true
-	}
 }
 
 // pin keeps s under its key until its window ends.
@@ -189,8 +200,13 @@ func (s *sighting) pin() {
 	s.mu.Unlock()
 }
 
-// enqueue has s looked at when its grace is over.
-func (b *sightings) enqueue(s *sighting) {
+// enqueue has s looked at when its grace is over; s.mu is held.
+func (s *sighting) enqueue() {
+	if s.queued {
+		return
+	}
+	s.queued = true
+	b := s.book
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.queue = append(b.queue, s)
@@ -226,11 +242,12 @@ func (b *sightings) tick() {
 // settle assumes a delivery whose grace is over, and says whether s can be forgotten.
 func (b *sightings) settle(s *sighting, now, ledgerNow time.Time, last bool) bool {
 	s.mu.Lock()
-	arrived := !s.pinned && s.delivery == ledger.DeliverySent && (last || now.Sub(s.sentAt) >= s.grace)
+	// A failure that arrived is what a retry comes after: it is kept for as long as one may take.
+	arrived := !s.pinned && s.delivery == ledger.DeliverySent && (last || now.Sub(s.sentAt) >= s.grace && s.last.over(now))
 	if arrived {
 		s.delivery = ledger.DeliveryAssumed
 	}
-	held := s.hold != nil && now.Before(s.hold.until)
+	held := !s.hold.over(now)
 	over := s.delivery == ledger.DeliveryAssumed || ledgerNow.After(s.ends) && s.clients == 0
 	s.mu.Unlock()
 	if arrived {

@@ -24,13 +24,15 @@ type streaming struct {
 
 // stream passes a stream on event by event. Status, head and lead-in wait for the first content; half an event
 // never leaves, so that whatever ends the stream can be said in one clean event behind it.
-func (e *execution) stream(resp *upstream.Response, format provider.Format) {
+func (e *execution) stream(resp *upstream.Response, format provider.Format) *outcome {
 	s := &streaming{e: e, resp: resp, format: format, strict: e.wf.Durability == policy.Strict,
 		read: provider.NewStream(&e.spec, format, provider.Limits{EventBytes: int(e.g.policy.Limits.EventBytes)})}
 	for {
 		p, ok := e.rec.space()
-		if !ok && !s.oversized() {
-			return
+		if !ok {
+			if o := s.oversized(); o != nil {
+				return o
+			}
 		}
 		if !ok {
 			p, _ = e.rec.space()
@@ -40,20 +42,19 @@ func (e *execution) stream(resp *upstream.Response, format provider.Format) {
 			e.rec.wrote(n)
 			e.watch.progress()
 			if perr := s.read.Feed(p[:n]); perr != nil {
-				s.broken(perr)
-				return
+				return s.broken(perr)
 			}
-			if e.rec.size > e.g.policy.Limits.MaxResponseBytes && !s.oversized() {
-				return
+			if e.rec.size > e.g.policy.Limits.MaxResponseBytes {
+				if o := s.oversized(); o != nil {
+					return o
+				}
 			}
 		}
 		if err == io.EOF {
-			s.ended()
-			return
+			return s.ended()
 		}
 		if err != nil {
-			s.broken(err)
-			return
+			return s.broken(err)
 		}
 		// Waking clients for each event costs more than the event; while more is here already it can wait.
 		if resp.Body.Buffered() == 0 || n == len(p) {
@@ -61,8 +62,7 @@ func (e *execution) stream(resp *upstream.Response, format provider.Format) {
 		}
 		if s.dropped {
 			if err := e.rec.waitRoom(e.ctx); err != nil {
-				s.broken(err)
-				return
+				return s.broken(err)
 			}
 		}
 	}
@@ -99,19 +99,19 @@ func (s *streaming) visible(p *provider.Progress) int64 {
 
 func (s *streaming) cross() {
 	s.crossed = true
+	s.e.nest.ticket.Answered()
 	s.e.watch.crossed()
 	s.e.rec.open(&head{status: s.resp.Status, header: s.resp.Header, stream: true, unrecorded: s.dropped})
 }
 
 // oversized goes on without keeping a generation that is larger than may be held; an external one is unknown.
-func (s *streaming) oversized() bool {
+func (s *streaming) oversized() *outcome {
 	if s.dropped {
-		return true
+		return nil
 	}
 	if s.e.effect == ledger.EffectExternal {
-		s.fail(verdict{end: ledger.AttemptUnknown, kind: string(CodeAnswerTooLarge), reason: errTooLarge.Error(),
+		return s.fail(verdict{end: ledger.AttemptUnknown, kind: string(CodeAnswerTooLarge), reason: errTooLarge.Error(),
 			rule: "limits.max_response_bytes"}, errorf(CodeAnswerTooLarge, errTooLarge.Error()))
-		return false
 	}
 	s.dropped = true
 	s.e.rec.drop()
@@ -119,27 +119,27 @@ func (s *streaming) oversized() bool {
 		s.cross()
 	}
 	s.e.overflowed()
-	return true
+	return nil
 }
 
 // ended handles the end of the body.
-func (s *streaming) ended() {
+func (s *streaming) ended() *outcome {
 	s.advance() // content that came with a break is the client's: what it gets must not hang on how bytes arrive
 	how := s.read.Close()
 	p := s.read.Progress()
 	switch {
 	case how == provider.Errored:
-		s.errored(p)
+		return s.errored(p)
 	case how == provider.Cut && mutant.On("cut-is-complete"):
-		s.complete(p)
+		return s.complete(p)
 	case how == provider.Cut:
-		s.broken(io.ErrUnexpectedEOF)
+		return s.broken(io.ErrUnexpectedEOF)
 	default:
-		s.complete(p)
+		return s.complete(p)
 	}
 }
 
-func (s *streaming) complete(p *provider.Progress) {
+func (s *streaming) complete(p *provider.Progress) *outcome {
 	if p.ServedModel != "" {
 		s.e.serves(p.ServedModel)
 	}
@@ -148,11 +148,12 @@ func (s *streaming) complete(p *provider.Progress) {
 		done.body = s.e.rec.bytes(s.e.rec.size)
 	}
 	s.e.succeed(s.resp, done)
+	return nil
 }
 
 // errored ends a stream that says itself that it failed. Before the boundary that is the provider's error, as if
 // it had come with its status; behind it the event has been, or is, passed on unchanged, and follows once more where clients overlook its form.
-func (s *streaming) errored(p *provider.Progress) {
+func (s *streaming) errored(p *provider.Progress) *outcome {
 	e := s.e
 	status := errorStatus(p.ErrorData, p.ErrorType)
 	v := e.judge(status, s.resp.Header, p.ErrorData)
@@ -162,8 +163,7 @@ func (s *streaming) errored(p *provider.Progress) {
 	}
 	if !s.crossed {
 		s.resp.Header = jsonHeader(s.resp.Header)
-		e.passError(v, status, s.resp, e.errorDocument(p.ErrorData, p.ErrorType, status))
-		return
+		return e.passError(v, status, s.resp, e.errorDocument(p.ErrorData, p.ErrorType, status))
 	}
 	v.end = ledger.AttemptUnknown // some of it was made, and is billed
 	v.reason = "the provider broke the stream off with an error"
@@ -171,7 +171,7 @@ func (s *streaming) errored(p *provider.Progress) {
 		v.lane = "owner_review"
 	}
 	e.rec.show(e.rec.size)
-	e.conclude(v, ending{tail: s.onceMore(p, status)}, e.partial())
+	return &outcome{verdict: v, how: ending{tail: s.onceMore(p, status)}, body: e.partial(), visible: true}
 }
 
 // onceMore is the stream's own error in the form that every official client raises, where its own form is not.
@@ -182,48 +182,51 @@ func (s *streaming) onceMore(p *provider.Progress, status int) []byte {
 	again := &provider.Error{Code: p.ErrorType, Status: status, Message: errorMessage(p.ErrorData)}
 	tail := again.InStream(&s.e.spec, s.format, p)
 	if p.Committed < s.e.rec.size { // half an event is in front: its blank line did not come
-		tail = append([]byte("\n\n"), tail...)
+		blank := "\n\n"
+		if p.CRLF { // LF LF would swallow the CRLF events that genai-go has buffered before it
+			blank = "\r\n\r\n"
+		}
+		tail = append([]byte(blank), tail...)
 	}
 	return tail
 }
 
 // broken ends a stream that stopped without its end.
-func (s *streaming) broken(err error) {
+func (s *streaming) broken(err error) *outcome {
 	e := s.e
 	s.advance()
 	s.read.Close()
 	p := s.read.Progress()
 	if p.ErrorAt >= 0 {
-		s.errored(p)
-		return
+		return s.errored(p)
 	}
 	var v verdict
 	var fail *Error
 	if c := e.cause(); c != nil {
 		v, fail = e.transportVerdict(err)
 	} else {
-		v = verdict{kind: string(CodeIncomplete), reason: "the stream ended before its end", rule: "semantics 27"}
+		v = verdict{kind: string(CodeIncomplete), reason: "the stream ended before its end", rule: "semantics 27",
+			signal: cutSignal()}
 		fail = &Error{Code: CodeIncomplete, Message: "the provider's stream ended before its end", Err: err}
 	}
-	v.end, v.status = ledger.AttemptUnknown, s.resp.Status
+	v.end = ledger.AttemptUnknown
 	fail.Safe = ""
 	if p.HostedTool {
 		v.lane, v.rule = "owner_review", "semantics 27"
 	}
-	s.fail(v, fail)
+	return s.fail(v, fail)
 }
 
 // fail ends the stream for its clients: by an error instead of an answer, or behind the boundary by one
 // structured error that their SDKs raise (semantics 24).
-func (s *streaming) fail(v verdict, fail *Error) {
+func (s *streaming) fail(v verdict, fail *Error) *outcome {
 	e := s.e
 	if s.crossed {
 		// Whole events that came with the break are the client's; they were only waiting to be shown.
 		p := s.read.Progress()
 		e.rec.show(s.visible(p))
 		fail.Intent = e.op.ID()
-		e.conclude(v, ending{tail: e.streamError(fail, s.format, p)}, e.partial())
-		return
+		return &outcome{verdict: v, how: ending{tail: e.streamError(fail, s.format, p)}, body: e.partial(), visible: true}
 	}
-	e.conclude(v, ending{fail: fail}, e.partial())
+	return &outcome{verdict: v, how: ending{fail: fail}, body: e.partial()}
 }

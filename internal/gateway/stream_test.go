@@ -116,6 +116,9 @@ func TestCorpusStreamsPass(t *testing.T) {
 			if a.status != 200 || !strings.Contains(string(a.body), `"error"`) {
 				t.Errorf("%s: status %d, no error in %q", c.File, a.status, tail(a.body))
 			}
+			if bytes.Contains(want, []byte("\r\n\r\n")) && bytes.Contains(a.body[shared:], []byte("\n\n")) {
+				t.Errorf("%s: line ends that are not the stream's: %q", c.File, tail(a.body[shared:]))
+			}
 			if c.Ends == "cut" && !strings.Contains(string(a.body[shared:]), string(gateway.CodeIncomplete)) {
 				t.Errorf("%s: behind the shared prefix: %q", c.File, tail(a.body[shared:]))
 			}
@@ -351,7 +354,7 @@ func TestBR051CancelOnDisconnect(t *testing.T) {
 // BR-053: after the first content of one answer nothing of another follows: no retry, no other tier.
 func TestBR053NoSecondAnswerBehindTheFirst(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {}", "  default: {tiers: [{name: a, provider: openai}, {name: b, provider: openai, model: gpt-5-mini}]}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  default: {tiers: [{name: a, provider: openai}, {name: b, provider: openai, model: gpt-5-mini}]}", 1)
 	})
 	r.script("join", `{"fault":"reset:3","chunks":6}`)
 	a := r.must(streamed("join").key("k"), 200)

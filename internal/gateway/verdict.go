@@ -26,6 +26,10 @@ type verdict struct {
 	keep   bool // success, or a definite permanent failure: stored and replayed (semantics 14)
 	wait   time.Duration
 	lane   string
+	signal signal.Signal
+
+	limited bool // the attempt had less than its own time-out: it says nothing of the provider
+	cooled  bool // the route's cool-down was set by it
 }
 
 func (v verdict) ending() intent.Ending {
@@ -40,32 +44,39 @@ var permanent = []int{400, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501
 
 // judge reads a provider's non-2xx answer, or an error it put into a 200.
 func (e *execution) judge(status int, header map[string][]string, body []byte) verdict {
-	a := signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
-		ReceivedAt: time.Now(), Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
+	v := judge(e.wf, e.effect == ledger.EffectExternal, signal.Answer{Provider: string(e.spec.Wire),
+		Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(), Status: status, Header: header, Body: body,
+		Phase: signal.BeforeFirstToken})
+	e.cool(&v)
+	return v
+}
+
+// judge is what a failure means for its intent, whatever else is known of the call.
+func judge(wf *policy.Workflow, external bool, a signal.Answer) verdict {
 	s := signal.Classify(a)
-	v := verdict{end: ledger.AttemptFailed, status: status, kind: s.ProviderErrorType, rule: "semantics 3",
-		reason: "the provider answered " + strconv.Itoa(status)}
+	v := verdict{end: ledger.AttemptFailed, status: a.Status, kind: s.ProviderErrorType, rule: "semantics 3", signal: s,
+		reason: "the provider answered " + strconv.Itoa(a.Status)}
 	if wait, ok := s.RetryAfter(); ok {
 		v.wait = wait
 	}
 	known := s.OutcomeKnown
-	if e.effect == ledger.EffectExternal {
-		known = signal.Definite(a) || e.definitely(status, header, body)
+	if external {
+		known = signal.Definite(a) || definitely(wf, a.Status, a.Header, a.Body)
 	}
 	if !known {
 		v.end = ledger.AttemptUnknown
 	}
-	lasting := !s.Retryable && slices.Contains(permanent, status) && s.Class != signal.QuotaExhausted
+	lasting := !s.Retryable && slices.Contains(permanent, a.Status) && s.Class != signal.QuotaExhausted
 	v.keep = known && (lasting || mutant.On("stored-transient-failure"))
 	return v
 }
 
 // definitely applies the workflow's definite: further statuses that prove that nothing happened (semantics 3).
-func (e *execution) definitely(status int, header map[string][]string, body []byte) bool {
-	if e.wf.Definite.IsZero() {
+func definitely(wf *policy.Workflow, status int, header map[string][]string, body []byte) bool {
+	if wf.Definite.IsZero() {
 		return false
 	}
-	ok, err := e.wf.Definite.Match(exprAnswer(status, header, body))
+	ok, err := wf.Definite.Match(exprAnswer(status, header, body))
 	return ok && err == nil
 }
 
@@ -81,24 +92,24 @@ func exprAnswer(status int, header map[string][]string, body []byte) policy.Answ
 }
 
 // accepted applies succeeded: and failed: to a 2xx (semantics 4).
-func (e *execution) accepted(status int, header map[string][]string, body []byte) (verdict, bool) {
-	if e.wf.Failed.IsZero() && e.wf.Succeeded.IsZero() {
+func accepted(wf *policy.Workflow, status int, header map[string][]string, body []byte) (verdict, bool) {
+	if wf.Failed.IsZero() && wf.Succeeded.IsZero() {
 		return verdict{}, true
 	}
 	a := exprAnswer(status, header, body)
-	if ok, _ := e.wf.Failed.Match(a); ok {
-		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: "workflows." + e.wf.Name + ".failed",
+	if ok, _ := wf.Failed.Match(a); ok {
+		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: "workflows." + wf.Name + ".failed",
 			reason: "the answer matches failed"}, false
 	}
-	if e.wf.Succeeded.IsZero() {
+	if wf.Succeeded.IsZero() {
 		return verdict{}, true
 	}
-	if ok, _ := e.wf.Succeeded.Match(a); ok {
+	if ok, _ := wf.Succeeded.Match(a); ok {
 		return verdict{}, true
 	}
 	v := verdict{end: ledger.AttemptUnknown, status: status, kind: "unmatched_answer", rule: "semantics 4",
 		reason: "the answer matches neither succeeded nor failed"}
-	if e.wf.Failed.IsZero() {
+	if wf.Failed.IsZero() {
 		v.end, v.kind, v.reason = ledger.AttemptFailed, "failed_by_policy", "the answer does not match succeeded"
 	}
 	return v, false
@@ -133,7 +144,32 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 		v.end = ledger.AttemptNotSent
 		fail.Safe = safeYes
 	}
+	v.signal = e.transportSignal(err, cause, ue)
+	v.limited = errors.Is(cause, errTotal) && !e.watch.whole
 	return v, fail
+}
+
+// transportSignal is what is known of the provider when no whole answer came.
+func (e *execution) transportSignal(err, cause error, ue *upstream.Error) signal.Signal {
+	t := &signal.Transport{RequestBytesSent: signal.SentAll}
+	if ue != nil {
+		t = signal.FromError(err, sentWords[ue.Sent], 0)
+	}
+	switch {
+	case cause != nil && (leftAlone(cause) || errors.Is(cause, errInterrupted)):
+		t.Error = "client disconnected"
+	case cause != nil || ue != nil && ue.Timeout:
+		t.Error = "timeout"
+	}
+	return signal.Classify(signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
+		ReceivedAt: time.Now(), Phase: signal.NoResponse, Transport: t})
+}
+
+var sentWords = map[upstream.Sent]signal.Sent{upstream.None: signal.SentNone, upstream.Partial: signal.SentPartial, upstream.All: signal.SentAll}
+
+// cutSignal is an answer that began and did not end.
+func cutSignal() signal.Signal {
+	return signal.Signal{Class: signal.Unknown, Retryable: true, ProviderErrorType: string(CodeIncomplete)}
 }
 
 // cause is why this process broke the call off, nil when it did not.
@@ -146,7 +182,7 @@ func (e *execution) cause() error {
 
 // leftAlone says that a call was broken off because no client was left.
 func leftAlone(cause error) bool {
-	return errors.Is(cause, errClientsGone) || errors.Is(cause, errFinishLimit) || errors.Is(cause, errDrainQuota)
+	return errors.Is(cause, errClientsGone) || errors.Is(cause, errGone) || errors.Is(cause, errFinishLimit) || errors.Is(cause, errDrainQuota)
 }
 
 func kindOf(cause error) string {
@@ -163,6 +199,8 @@ func ruleOf(cause error) string {
 	switch {
 	case errors.Is(cause, errClientsGone):
 		return "on_disconnect: cancel"
+	case errors.Is(cause, errGone):
+		return "semantics 25"
 	case errors.Is(cause, errFinishLimit):
 		return "finish_limit"
 	case errors.Is(cause, errDrainQuota):
@@ -182,7 +220,7 @@ func ruleOf(cause error) string {
 }
 
 // failedTransport ends an attempt that got no answer.
-func (e *execution) failedTransport(err error) {
+func (e *execution) failedTransport(err error) *outcome {
 	v, fail := e.transportVerdict(err)
-	e.conclude(v, ending{fail: fail}, nil)
+	return &outcome{verdict: v, how: ending{fail: fail}}
 }

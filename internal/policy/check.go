@@ -189,39 +189,3 @@ func (k *checker) workflowNames() []string {
 	}
 	return names
 }
-
-// bulkheads holds their sum to limits.workers × 0.8. A shared name counts once, at its largest.
-func (k *checker) bulkheads() {
-	sum, shared := 0, map[string]int{}
-	add := func(b Bulkhead) {
-		switch {
-		case b.Name == "":
-			sum += b.MaxConcurrent
-		case b.MaxConcurrent > shared[b.Name]:
-			sum += b.MaxConcurrent - shared[b.Name]
-			shared[b.Name] = b.MaxConcurrent
-		}
-	}
-	last := "limits.workers"
-	for i := range k.c.Workflows {
-		w := &k.c.Workflows[i]
-		before := sum
-		if len(w.Tiers) == 0 {
-			add(w.Bulkhead)
-		}
-		for _, t := range w.Tiers {
-			if t.Bulkhead != nil {
-				add(*t.Bulkhead)
-			} else {
-				add(w.Bulkhead)
-			}
-		}
-		if sum > before {
-			last = w.Path() + ".bulkhead.max_concurrent"
-		}
-	}
-	if most := k.c.Limits.Workers * 8 / 10; sum > most {
-		k.fail(last, fmt.Sprintf("bulkheads add up to %d, more than limits.workers × 0.8 = %d", sum, most),
-			fmt.Sprintf("lower them, or set limits.workers to at least %d", (sum*10+7)/8))
-	}
-}

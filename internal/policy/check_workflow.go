@@ -54,13 +54,31 @@ func (k *checker) idempotency(path string, w *Workflow) {
 	if id.Key != "" && id.Derive == DeriveOff {
 		k.warn(path+".key", "is never used, because derive is off", "write derive: always, or remove key")
 	}
+	if id.Key == "" { // otherwise the template says what the request means
+		k.ignored(path+".ignore", id.Ignore)
+	}
+	usual := Idempotency{Derive: id.Derive, Key: id.Key}
+	usual.resolve(w.Effect, func(string) bool { return false })
 	written := k.c.Written(path+".ttl") || k.c.Written(path+".window")
-	if written && id.Derive != DeriveOff && id.TTL < 6*id.Window {
+	if written && (id.TTL != usual.TTL || id.Window != usual.Window) && id.Derive != DeriveOff && id.TTL < 6*id.Window {
 		at := path + ".ttl"
 		if !k.c.Written(at) {
 			at = path + ".window"
 		}
 		k.warn(at, fmt.Sprintf("ttl %s is below 6 × window %s, so that a late retry may run again", Span(id.TTL), Span(id.Window)), "write ttl: "+Span(6*id.Window)+" or more")
+	}
+}
+
+// meaning are the fields in which the three APIs say what is asked, and of whom.
+var meaning = []string{"messages", "input", "contents", "prompt", "system", "instructions", "system_instruction", "systemInstruction",
+	"model", "tools", "previous_response_id", "conversation"}
+
+func (k *checker) ignored(path string, fields []string) {
+	for i, field := range fields {
+		if slices.Contains(meaning, field) {
+			k.warn(item(path, i), quote(field)+" is what a request asks: two that differ in it become one, and the second gets the first one's answer",
+				"ignore only what changes from try to try, e.g. metadata.trace_id")
+		}
 	}
 }
 
@@ -108,7 +126,7 @@ const (
 
 func (k *checker) mechanisms(path string, w *Workflow) {
 	b := &w.Breaker
-	if k.c.Written(path+".breaker") && w.Bulkhead.MaxConcurrent == 0 && !slices.ContainsFunc(w.Tiers, func(t Tier) bool { return t.Bulkhead != nil }) {
+	if k.c.Written(path+".breaker") && !k.c.isDefault(segments(path+".breaker")) && slices.ContainsFunc(w.bulkheads(), unbounded) {
 		k.warn(path+".breaker", "stands without a bulkhead: a slow provider fills every worker before it opens", "add bulkhead: {max_concurrent: 30}")
 	}
 	if b.FailureThreshold < fewestFailures || b.FailureThreshold > mostFailures {

@@ -34,7 +34,7 @@ type Config struct {
 	Auth      Auth         `yaml:"auth" doc:"Who may call. Without keys: loopback only."`
 	Limits    Limits       `yaml:"limits" doc:"Bounds of this process."`
 	Retention Retention    `yaml:"retention" doc:"How long the store keeps what."`
-	Drills    Drills       `yaml:"drills" doc:"Whether holdfast drill may disturb this gateway."`
+	Drills    Drills       `yaml:"drills" doc:"Whether faults may be injected into this gateway on purpose."`
 
 	// Revision is the content hash of the effective configuration, secrets excepted (semantics 5).
 	Revision string `yaml:"-"`
@@ -220,8 +220,8 @@ type Telemetry struct {
 	TraceRatio   float64  `yaml:"trace_ratio" default:"1" is:"ratio" doc:"Share of traces kept."`
 }
 
-// Drills says whether chaos drills may run here.
+// Drills says whether faults may be injected here on purpose.
 type Drills struct {
-	Allow bool          `yaml:"allow" default:"false" doc:"holdfast drill may inject faults into this gateway."`
-	Max   time.Duration `yaml:"max" default:"30m" is:"positive" doc:"A drill ends by itself after at most this."`
+	Allow bool          `yaml:"allow" default:"false" doc:"holdfast routes fault may inject faults into this gateway."`
+	Max   time.Duration `yaml:"max" default:"30m" is:"positive" doc:"The longest that one of them may be asked to last; it then ends by itself."`
 }

@@ -32,10 +32,16 @@ type Pos struct {
 	Line, Col int
 }
 
-// String is file:line:col.
+// flag says that the place is a flag of the command line.
+func (p Pos) flag() bool { return strings.HasPrefix(p.File, "--") }
+
+// String is file:line:col, or the flag.
 func (p Pos) String() string {
-	if p.File == "" {
+	switch {
+	case p.File == "":
 		return "(default)"
+	case p.flag():
+		return p.File
 	}
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
 }
@@ -49,12 +55,12 @@ type Fault struct {
 	Remedy   string
 }
 
-// String is "file:line:col: path: what is wrong; what to write instead".
+// String is "file:line:col: path: what is wrong; what to write instead"; a flag has its name in front alone.
 func (f Fault) String() string {
 	var b strings.Builder
 	b.WriteString(f.Pos.String())
 	b.WriteString(": ")
-	if f.Path != "" {
+	if f.Path != "" && !f.flag() {
 		b.WriteString(f.Path + ": ")
 	}
 	if f.Severity != Error {
@@ -65,6 +71,11 @@ func (f Fault) String() string {
 		b.WriteString("; " + f.Remedy)
 	}
 	return b.String()
+}
+
+// InFlags reports whether each of the faults is one of a flag's value, and none of a file.
+func InFlags(faults []Fault) bool {
+	return len(faults) > 0 && !slices.ContainsFunc(faults, func(f Fault) bool { return !f.flag() })
 }
 
 // Refused reports whether faults keep a configuration from passing check.

@@ -3,7 +3,9 @@ package policy
 import (
 	"cmp"
 	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -12,50 +14,52 @@ import (
 func NotYet() map[string]string {
 	const w = "workflows.*."
 	return map[string]string{
-		"shared_state":                    "each process keeps breakers, cool-downs and spend for itself",
-		"models":                          "costs and capabilities of models decide nothing",
-		"embedders":                       "there is no semantic cache",
-		"tools":                           "/tools/ answers not_found",
-		"mcp.servers.*.tools.*.reconcile": "an unknown outcome waits for holdfast intents resolve",
-		"mcp.servers.*.tools.*.approval":  "nobody is asked",
-		"sync":                            "/holdfast/v1/sync answers not_found",
-		"alerts":                          "nobody is alerted",
-		"telemetry":                       "nothing is exported over OTLP; /metrics is there",
-		"drills":                          "there is no drill",
-		"providers.*.mode":                "only the workflow's mode counts",
-		w + "retry":                       "each call is attempted once",
-		w + "breaker":                     "no route is ever left alone",
-		w + "bulkhead":                    "only limits.workers bounds calls",
-		w + "tiers.*.prompt":              "the request is sent as it came",
-		w + "tiers.*.timeouts":            "the workflow's timeouts count",
-		w + "tiers.*.bulkhead":            "only limits.workers bounds calls",
-		w + "tiers.*.cost_class":          "there is no fallback to compare for",
-		w + "tiers.*.quality_class":       "there is no fallback to compare for",
-		w + "tiers.*.data_boundary":       "there is no fallback to compare for",
-		w + "tiers.*.notice":              "there is no degraded answer",
-		w + "tiers.1":                     "only a single tier is used; with several, the provider is the one that the path names",
-		w + "cache":                       "no answer comes from a cache or a default",
-		w + "classify":                    "decisions are logged with the fields that exist",
-		w + "lanes":                       "a call starts at once or is shed",
-		w + "backpressure":                "nothing is queued",
-		w + "fallback":                    "no other tier answers",
-		w + "fail_closed_when":            "every failure is shown to the client",
-		w + "reconcile":                   "an unknown outcome waits for holdfast intents resolve",
-		w + "approval":                    "nobody is asked",
-		w + "spend":                       "cost is not bounded",
-		w + "callbacks":                   "there are no jobs to call back for",
-		w + "topic":                       "there are no alerts to show it in",
+		"shared_state":                     "each process keeps breakers, cool-downs and spend for itself",
+		"models":                           "costs and capabilities of models decide nothing",
+		"embedders":                        "there is no semantic cache",
+		"tools":                            "/tools/ answers not_found",
+		"mcp.servers.*.tools.*.reconcile":  "an unknown outcome waits for holdfast intents resolve",
+		"mcp.servers.*.tools.*.approval":   "nobody is asked",
+		"sync":                             "/holdfast/v1/sync answers not_found",
+		"alerts":                           "nobody is alerted",
+		"telemetry":                        "nothing is exported over OTLP; /metrics is there",
+		"providers.*.mode":                 "only the workflow's mode counts",
+		w + "breaker.scope":                "each process has breakers of its own",
+		w + "bulkhead.interactive_reserve": "there is no batch work to keep slots from",
+		w + "tiers.*.prompt":               "the request is sent as it came",
+		w + "tiers.*.timeouts":             "the workflow's timeouts count",
+		w + "tiers.*.bulkhead.interactive_reserve": "there is no batch work to keep slots from",
+		w + "tiers.*.cost_class":                   "there is no fallback to compare for",
+		w + "tiers.*.quality_class":                "there is no fallback to compare for",
+		w + "tiers.*.data_boundary":                "there is no fallback to compare for",
+		w + "tiers.*.notice":                       "there is no degraded answer",
+		w + "tiers.1":                              "only a single tier is used; with several, the provider is the one that the path names, and the workflow's bulkhead counts",
+		w + "cache":                                "no answer comes from a cache or a default",
+		w + "classify":                             "decisions are logged with the fields that exist",
+		w + "lanes.interactive_admission.shed_priority_below": "under pressure a call is shed whatever its priority",
+		w + "lanes.background_retry":                          "there are no jobs",
+		w + "lanes.owner_review":                              "nothing is parked for a person",
+		w + "lanes.dead_letter":                               "there are no jobs that could be given up",
+		w + "backpressure":                                    "nothing is queued",
+		w + "fallback":                                        "no other tier answers",
+		w + "fail_closed_when":                                "every failure is shown to the client",
+		w + "reconcile":                                       "an unknown outcome waits for holdfast intents resolve",
+		w + "approval":                                        "nobody is asked",
+		w + "spend":                                           "cost is not bounded",
+		w + "callbacks":                                       "there are no jobs to call back for",
+		w + "topic":                                           "there are no alerts to show it in",
 	}
 }
 
-// notYet reports each written block of NotYet once, at its outermost place.
+// notYet reports each written block of NotYet once, at its outermost place. What is written as it is by default asks
+// for nothing: check --print writes all of it.
 func (c *Config) notYet() []Fault {
 	table := NotYet()
 	found := map[string]string{}
 	for path := range c.source.pos {
 		segs := segments(path)
 		for pattern, sentence := range table {
-			if fits(segments(pattern), segs) {
+			if fits(segments(pattern), segs) && !c.isDefault(segs) {
 				found[path] = sentence
 			}
 		}
@@ -69,6 +73,55 @@ func (c *Config) notYet() []Fault {
 		out = append(out, Fault{Pos: pos, Path: path, Severity: Warning, What: "accepted, not yet acted on by this version: " + found[path]})
 	}
 	return out
+}
+
+// isDefault says that the value at a path is the one that it has when nothing is written there.
+func (c *Config) isDefault(path []string) bool {
+	at := reflect.ValueOf(c)
+	for i, name := range path {
+		if at.Kind() == reflect.Pointer {
+			at = at.Elem()
+		}
+		next, ok := member(at, name)
+		if !ok {
+			return false
+		}
+		if i < len(path)-1 || at.Kind() != reflect.Struct {
+			at = next
+			continue
+		}
+		fresh := reflect.New(at.Type()).Elem()
+		setDefaults(fresh)
+		if w, ok := fresh.Addr().Interface().(*Workflow); ok {
+			w.Lanes.resolve(at.FieldByName("Retry").Interface().(Retry))
+		}
+		usual, _ := member(fresh, name)
+		return reflect.DeepEqual(next.Interface(), usual.Interface())
+	}
+	return false // an element of a list, which is nothing by default
+}
+
+// member is the field of a struct, or the element of a list or of named blocks, that a path's segment names.
+func member(v reflect.Value, name string) (reflect.Value, bool) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, f := range fieldsOf(v.Type()) {
+			if f.name == name && !f.alias {
+				return v.FieldByIndex(f.index), true
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			e, at := v.Index(i), strconv.Itoa(i)
+			if e.Kind() == reflect.Struct && e.Type().Field(0).Tag.Get("yaml") == "-" {
+				at = e.Field(0).String()
+			}
+			if at == name {
+				return e, true
+			}
+		}
+	}
+	return reflect.Value{}, false
 }
 
 func fits(pattern, path []string) bool {

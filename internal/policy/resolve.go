@@ -14,9 +14,7 @@ func (w *Workflow) resolve(c *Config) {
 	if w.Durability == "" {
 		w.Durability = durability(w.Effect)
 	}
-	if w.Lanes.InteractiveAdmission.MaxAttempts == 0 {
-		w.Lanes.InteractiveAdmission.MaxAttempts = w.Retry.MaxAttempts
-	}
+	w.Lanes.resolve(w.Retry)
 	for i := range w.Tiers {
 		if w.Tiers[i].Name == "" {
 			w.Tiers[i].Name = "tier" + strconv.Itoa(i+1)
@@ -27,6 +25,12 @@ func (w *Workflow) resolve(c *Config) {
 	}
 	w.Reconcile.resolve(w.Timeouts.Attempt)
 	w.matcher = compileMatch(w.Match)
+}
+
+func (l *Lanes) resolve(r Retry) {
+	if l.InteractiveAdmission.MaxAttempts == 0 {
+		l.InteractiveAdmission.MaxAttempts = r.MaxAttempts
+	}
 }
 
 func durability(e Effect) Durability {

@@ -115,8 +115,46 @@ func TestNotYetOnlyWhenWritten(t *testing.T) {
 		t.Errorf("%s", lines(faults))
 	}
 	_, faults = Parse("x.yaml", []byte("workflows: {a: {retry: {max_attempts: 3}, lanes: {}}}"), noEnv)
-	if got := lines(faults); strings.Count(got, "not yet acted on") != 2 || Refused(faults) || Unservable(faults) {
+	if len(faults) != 0 {
+		t.Errorf("as by default: %s", lines(faults))
+	}
+	_, faults = Parse("x.yaml", []byte("alerts: {channels: {ops: {url: 'https://example.com/x'}}}\nworkflows: {'1': {spend: {per_day: 3}, topic: x, lanes: {background_retry: {max_attempts: 9}}}}"), noEnv)
+	if got := lines(faults); strings.Count(got, "not yet acted on") != 4 || Refused(faults) || Unservable(faults) {
 		t.Errorf("%s", got)
+	}
+}
+
+// TestPrintedConfigurationWarnsOfNothingNew: what check --print writes is as quiet as what it was made from.
+func TestPrintedConfigurationWarnsOfNothingNew(t *testing.T) {
+	for _, file := range goodFiles(t) {
+		c, before := Load(file, noEnv)
+		_, after := Parse(filepath.Join(filepath.Dir(file), "printed.yaml"), c.Print(), noEnv)
+		if len(after) > len(before) {
+			t.Errorf("%s:\n%s\nprinted:\n%s", file, lines(before), lines(after))
+		}
+	}
+	if _, faults := Parse("printed.yaml", Default(noEnv).Print(), noEnv); len(faults) != 0 {
+		t.Errorf("the defaults: %s", lines(faults))
+	}
+}
+
+// TestIgnoredMeaning: a request whose question does not count is another's duplicate.
+func TestIgnoredMeaning(t *testing.T) {
+	_, faults := Parse("x.yaml", []byte("workflows: {a: {idempotency: {ignore: [messages, metadata.trace_id, model]}}}"), noEnv)
+	if got := lines(faults); strings.Count(got, "is what a request asks") != 2 || !strings.Contains(got, "ignore[2]: warning: \"model\"") || Refused(faults) {
+		t.Errorf("%s", got)
+	}
+	if _, faults = Parse("x.yaml", []byte("workflows: {a: {idempotency: {key: '{order.id}', ignore: [messages]}}}"), noEnv); len(faults) != 0 {
+		t.Errorf("under a template: %s", lines(faults))
+	}
+}
+
+// TestStoreIsAFile: SQLite's words for other things would silently become file names.
+func TestStoreIsAFile(t *testing.T) {
+	for _, dsn := range []string{"sqlite::memory:", "sqlite://:memory:", "sqlite:file::memory:", "sqlite:file:x.db", "sqlite:x.db?mode=memory", "sqlite::Memory:"} {
+		if _, faults := Parse("x.yaml", []byte("store: '"+dsn+"'"), noEnv); !Refused(faults) {
+			t.Errorf("%s is accepted", dsn)
+		}
 	}
 }
 

@@ -220,7 +220,12 @@ func checkURL(text string) (what, remedy string) {
 
 func checkStore(text string) (what, remedy string) {
 	if rest, ok := strings.CutPrefix(text, "sqlite:"); ok {
-		if strings.TrimPrefix(rest, "//") == "" || strings.ContainsAny(rest, "?#") {
+		switch rest = strings.TrimPrefix(rest, "//"); {
+		case strings.Contains(strings.ToLower(rest), ":memory:"):
+			return "is not a file, and a log in memory would forget what it was told", "write sqlite:FILE; for a passing one, a file in a temporary folder"
+		case strings.HasPrefix(rest, "file:"):
+			return "is a URI, not a file", "write sqlite:" + strings.TrimPrefix(rest, "file:")
+		case rest == "" || strings.ContainsAny(rest, "?#"):
 			return "names no file", "write sqlite:holdfast.db or sqlite:/var/lib/holdfast/holdfast.db"
 		}
 		return "", ""

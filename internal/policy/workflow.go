@@ -170,7 +170,7 @@ type Breaker struct {
 
 // Bulkhead bounds calls in progress.
 type Bulkhead struct {
-	MaxConcurrent      int     `yaml:"max_concurrent" default:"0" is:"nonnegative" doc:"Per tier; 0: only limits.workers. Mean seconds × requests/s × 1.3."`
+	MaxConcurrent      int     `yaml:"max_concurrent" default:"0" is:"nonnegative" doc:"Per tier, which without tiers is each provider that a path can name; 0: only limits.workers. Mean seconds × requests/s × 1.3."`
 	Wait               bool    `yaml:"wait" default:"false" doc:"When full and no tier is left, wait up to the lane's max_wait_ms."`
 	Name               string  `yaml:"name" is:"name" doc:"Workflows with the same name share one."`
 	InteractiveReserve float64 `yaml:"interactive_reserve" default:"0.2" is:"ratio" doc:"Share that batch work never takes."`

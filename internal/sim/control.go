@@ -147,7 +147,7 @@ func (s *Server) postRules(r *http.Request) (any, error) {
 	}
 	var rules []Rule
 	if err := strict(body, &rules); err != nil {
-		return nil, errors.Join(ErrScript, err)
+		return nil, badScript(err)
 	}
 	if err := s.AddRules(rules...); err != nil {
 		return nil, err

@@ -64,6 +64,9 @@ func (s *Server) serveCall(w http.ResponseWriter, r *http.Request) {
 	if err := st.check(s.corpus); err != nil { // only a script in the request itself can be wrong here
 		x.q.invalid, st = err.Error(), Step{}
 	}
+	if st.early() {
+		x.q.invalid, st = "sim: rule "+rule+": "+arrivesFirst+"; name the operation in the header Sim-Op", Step{}
+	}
 	x.st = s.corpus.expand(st)
 	s.record.update(func() { x.call.Rule, x.call.Fault = rule, st.Fault })
 	x.run()

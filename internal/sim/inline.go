@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -51,8 +52,11 @@ func (q *request) setInline(raw string) {
 		r.Steps, r.Times = make([]Step, 1), -1
 		err = r.Steps[0].UnmarshalJSON(inlineStep(raw))
 	}
+	if err == nil && r.early() {
+		err = fmt.Errorf("%w: %s, and with it the script; put a rule at %sscript", ErrScript, arrivesFirst, ControlPrefix)
+	}
 	if err != nil {
-		q.invalid = "sim: the request's own script: " + err.Error()
+		q.invalid = badScript(err).Error() + " (in the request itself)"
 		return
 	}
 	q.inline, q.inlineText = r, raw

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -50,7 +49,7 @@ type Match struct {
 func ParseScript(b []byte) (Script, error) {
 	var s Script
 	if err := strict(b, &s); err != nil {
-		return Script{}, errors.Join(ErrScript, err)
+		return Script{}, badScript(err)
 	}
 	return s, nil
 }
@@ -63,6 +62,9 @@ func (s *Script) check(c *corpus) error {
 	}
 	if err := s.Default.check(c); err != nil {
 		return fmt.Errorf("default: %w", err)
+	}
+	if s.Default.early() {
+		return fmt.Errorf("default: %w: %s, and so before any rule is chosen; write a rule with times: -1", ErrScript, arrivesFirst)
 	}
 	return nil
 }
@@ -80,17 +82,30 @@ func (r *Rule) check(c *corpus) error {
 		if err := r.Steps[i].check(c); err != nil {
 			return fmt.Errorf("step %d: %w", i, err)
 		}
-		if r.Steps[i].early() && (r.Match.Body != "" || r.Match.Model != "" || r.Match.Stream != nil) {
-			return fmt.Errorf("step %d: %w: a cut at arrival happens before the body is read; match by path, header or method", i, ErrScript)
+		if r.Steps[i].early() && r.Match.needsBody() {
+			return fmt.Errorf("step %d: %w: %s; match by path, header or method", i, ErrScript, arrivesFirst)
 		}
 	}
-	if r.Then != nil {
-		return r.Then.check(c)
+	switch {
+	case r.Then == nil:
+		return nil
+	case r.Then.early() && r.Match.needsBody():
+		return fmt.Errorf("then: %w: %s; match by path, header or method", ErrScript, arrivesFirst)
 	}
-	return nil
+	return r.Then.check(c)
 }
 
-func (st *Step) early() bool { return st.Cut != nil && st.Cut.At == AtArrival }
+// early says that one of the rule's steps is played before the body is read.
+func (r *Rule) early() bool {
+	return slices.ContainsFunc(r.Steps, Step.early) || r.Then != nil && r.Then.early()
+}
+
+func (st Step) early() bool { return st.Cut != nil && st.Cut.At == AtArrival }
+
+// arrivesFirst is why a cut at arrival cannot depend on what the body says.
+const arrivesFirst = "a cut at arrival happens before the body is read"
+
+func (m *Match) needsBody() bool { return m.Body != "" || m.Model != "" || m.Stream != nil }
 
 func (m *Match) head(q *request) bool {
 	for name, want := range m.Header {
@@ -168,7 +183,7 @@ func (e *engine) early(q *request) (Step, string, bool) {
 	defer e.mu.Unlock()
 	for i := range e.script.Rules {
 		r := &e.script.Rules[i]
-		if !slices.ContainsFunc(r.Steps, func(st Step) bool { return st.early() }) || !r.Match.head(q) {
+		if !r.early() || !r.Match.head(q) || r.Match.Op != "" && r.Match.Op != q.op {
 			continue
 		}
 		// The operation is not known yet, so such a rule counts all its calls together. A step that needs the
@@ -205,6 +220,9 @@ func (e *engine) choose(q *request) (Step, string) {
 		}
 		id := r.id(i, op)
 		st, ok := r.at(e.used[id])
+		if ok && st.early() && r.Match.Op != "" && q.header.Get("Sim-Op") == "" {
+			return st, r.label(i) // too late, which the call is told
+		}
 		if !ok || st.early() || !e.roll(r) {
 			continue
 		}

@@ -126,6 +126,8 @@ func TestInline(t *testing.T) {
 		"bad fault":  {chatPath, marked(`sim:{"fault":"nonsense"}`), nil, []int{400}},
 		"bad field":  {chatPath, marked(`sim:{"statsu":503}`), nil, []int{400}},
 		"not JSON":   {chatPath, marked(`sim:{status}`), nil, []int{400}},
+		"too late":   {chatPath, marked(`sim:{"fault":"reset_before_body"}`), nil, []int{400}},
+		"later":      {"/charges", `{}`, []string{"Sim-Script", `{"steps":["503"],"then":"reset_before_body"}`}, []int{400}},
 		"no stream":  {chatPath, marked(`sim:{"stream":"none.sse"}`), nil, []int{400}},
 	} {
 		if diff := cmp.Diff(c.want, statuses(s, len(c.want), c.path, c.body, c.header...)); diff != "" {
@@ -156,13 +158,15 @@ func TestRefusesBadScripts(t *testing.T) {
 		`{"rules":[{"steps":[{"cut":{"at":"effect","how":"clean"}}]}]}`,
 		`{"rules":[{"steps":[{"hold":"g","hold_at":"end"}]}]}`,
 		`{"rules":[{"match":{"body":"x"},"steps":["reset_before_body"]}]}`,
+		`{"rules":[{"match":{"stream":true},"steps":["503"],"then":"reset_before_body"}]}`,
+		`{"default":"reset_before_body"}`,
 		`{"rules":[{"match":{"path":"[a"},"steps":["503"]}]}`,
 		`{"rules":[{"steps":[{"size":-1}]}]}`,
 		`{"default":{"tool_args":{}}}`,
 		`not JSON`,
 	} {
 		resp, body := send(t, s, "PUT", "/sim/v1/script", bad)
-		if resp.StatusCode != 400 || !strings.Contains(string(body), "bad script") {
+		if resp.StatusCode != 400 || strings.Count(string(body), "bad script") != 1 {
 			t.Errorf("%s: %s %s", bad, resp.Status, body)
 		}
 	}
@@ -238,6 +242,28 @@ func TestEveryFaultNameIsKnown(t *testing.T) {
 		name = strings.Replace(strings.Replace(name, "200 … 599", "418", 1), ":N", ":1", 1)
 		if st, err := preset(name); err != nil || st.check(newCorpus()) != nil {
 			t.Errorf("%s: %v %v", name, err, st.check(newCorpus()))
+		}
+	}
+}
+
+// TestCutAtArrivalByOperation: the operation is known in time only from its header.
+func TestCutAtArrivalByOperation(t *testing.T) {
+	s := start(t, Config{})
+	script(t, s, Rule{Match: Match{Op: "a"}, Steps: []Step{Named("503")}, Then: ptr(Named("reset_before_body"))})
+	for _, c := range []struct {
+		body, op string
+		want     []int
+	}{
+		{`{"n":1}`, "b", []int{200}},
+		{`{"n":1}`, "a", []int{503, 0, 0}},
+		{`{"n":"op=a"}`, "", []int{400}},
+	} {
+		var header []string
+		if c.op != "" {
+			header = []string{"Sim-Op", c.op}
+		}
+		if diff := cmp.Diff(c.want, statuses(s, len(c.want), "/charges", c.body, header...)); diff != "" {
+			t.Errorf("%+v: %s", c, diff)
 		}
 	}
 }

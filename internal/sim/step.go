@@ -143,6 +143,14 @@ func Named(name string) Step {
 // ErrScript is wrapped by every complaint about a script.
 var ErrScript = errors.New("sim: bad script")
 
+// badScript wraps what a decoder says, which may be a complaint of ours already.
+func badScript(err error) error {
+	if errors.Is(err, ErrScript) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrScript, err)
+}
+
 // preset is the table of fault names; docs/sim.md lists them.
 func preset(name string) (Step, error) {
 	base, arg, counted := strings.Cut(name, ":")

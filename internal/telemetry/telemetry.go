@@ -39,6 +39,7 @@ type Meter struct {
 	resolved    metric.Int64Counter
 	states      [ledger.Settled + 1]atomic.Int64
 	attributes  cache
+	nest        nest
 }
 
 // New makes the instruments on a registry of their own, beside the usual ones of the runtime and the process: what
@@ -76,6 +77,7 @@ func (m *Meter) instruments(meter metric.Meter) error {
 	m.storeErrors = counter("holdfast.idempotency.store_errors", "Requests refused because the store was away.")
 	m.entered = counter("holdfast.unknown.entered", "Intents whose outcome became unknown.")
 	m.resolved = counter("holdfast.unknown.resolved", "Intents whose outcome is known again.")
+	first = keep(first, m.nest.instruments(meter, counter))
 	_, err := meter.Int64ObservableGauge("holdfast.intents", metric.WithDescription("Unsettled intents by state; settled ones since the start."),
 		metric.WithInt64Callback(m.countIntents))
 	return keep(first, err)

@@ -41,6 +41,7 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		{"List/Paging", paging},
 		{"List/Filters", filters},
 		{"List/OpenAndDue", openAndDue},
+		{"List/DueIsNotHidden", dueIsNotHidden},
 		{"List/Counts", counts},
 		{"Keep/Owners", owners},
 		{"Keep/CooldownOnlyExtends", cooldowns},

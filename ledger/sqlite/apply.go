@@ -9,9 +9,14 @@ import (
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// errRefused marks a write that must leave nothing behind although some of it was applied already: the
-// transaction is undone and the batch runs again without it.
-var errRefused = errors.New("sqlite: write refused after a part of it was applied")
+var (
+	// errRefused marks a write that must leave nothing behind although some of it was applied already: the
+	// transaction is undone and the batch runs again without it.
+	errRefused = errors.New("sqlite: write refused after a part of it was applied")
+	// errTaken marks an insertion at a place where another intent stands: the transaction is undone and the batch
+	// runs again with it one place further on.
+	errTaken = errors.New("sqlite: too many intents have ids of one millisecond and one count; draw another id")
+)
 
 // apply runs one item inside the transaction. The check of a write comes first and, when it fails, alone, so
 // that a refusal needs no savepoint; it is left in it.refused.
@@ -19,12 +24,12 @@ func (s *session) apply(it *item) error {
 	it.refused = nil
 	switch {
 	case it.fn != nil:
-		if err := s.flushResults(); err != nil {
+		if err := s.flush(); err != nil {
 			return err
 		}
 		return it.fn(s)
 	case it.w.Append:
-		if err := s.flushResults(); err != nil {
+		if err := s.flush(); err != nil {
 			return err
 		}
 		return s.append(it)
@@ -36,24 +41,13 @@ func (s *session) apply(it *item) error {
 }
 
 func (s *session) insert(it *item) error {
-	w, seq := it.w, s.next
-	s.next++
+	w, seq := it.w, it.place+it.shift
 	if w.ClaimKey != "" {
 		if ok, err := s.claim(it, seq); err != nil || !ok {
 			return err
 		}
 	}
-	if err := s.insertHead(it, seq); err != nil {
-		return err
-	}
-	if s.conn.Changes() == 0 {
-		// The id exists: the same write was queued before and was durable after all.
-		it.refused = ledger.ErrStale
-		if w.ClaimKey != "" {
-			return errRefused
-		}
-		return nil
-	}
+	s.heads = append(s.heads, head{it, seq})
 	if w.DerivedKey != "" {
 		b := binder{st: s.putDerived}
 		b.blob(it.derived)
@@ -63,16 +57,10 @@ func (s *session) insert(it *item) error {
 			return err
 		}
 	}
-	at := place{seq: seq, claimed: w.ClaimKey != ""}
+	at := place{seq: seq, claimed: w.ClaimKey != "", batch: s.batch}
 	s.recent.add(w.Insert.ID, at)
 	if w.Settle {
 		return s.settle(it, at, nil)
-	}
-	b := binder{st: s.putOpen}
-	b.number(seq)
-	b.status(&w.Status)
-	if err := b.exec(); err != nil {
-		return err
 	}
 	return s.bodies(it, seq)
 }
@@ -89,7 +77,7 @@ func (s *session) claim(it *item, seq int64) (bool, error) {
 	if s.conn.Changes() > 0 {
 		return true, nil
 	}
-	if err := s.flushResults(); err != nil {
+	if err := s.flush(); err != nil {
 		return false, err
 	}
 	holder, live, err := s.holder(it.claim)
@@ -117,46 +105,6 @@ func (s *session) holder(key []byte) (id string, live bool, err error) {
 	return id, live, s.readClaim.Err()
 }
 
-func (s *session) insertHead(it *item, seq int64) error {
-	b, i := binder{st: s.putIntent}, it.w.Insert
-	b.number(seq)
-	b.unique(i.ID)
-	b.number(micros(i.CreatedAt))
-	b.text(i.Tenant)
-	b.text(i.Workflow)
-	b.unique(i.Key)
-	b.unique(i.JobID)
-	b.text(i.OwnerKey)
-	b.int(int64(i.Effect))
-	b.bool(i.Hold)
-	b.bool(i.Explicit)
-	if it.w.ClaimKey == i.Key {
-		b.bool(i.Key != "")
-	} else {
-		b.unique(it.w.ClaimKey)
-	}
-	if i.Fingerprint == [32]byte{} {
-		b.null()
-	} else {
-		b.blob(i.Fingerprint[:])
-	}
-	b.text(i.Method)
-	b.text(i.Path)
-	b.text(i.Provider)
-	b.text(i.Endpoint)
-	b.text(i.RequestedModel)
-	b.bool(i.Stream)
-	b.text(i.Priority)
-	b.int(int64(i.MaxAttempts))
-	b.text(i.FallbackOK)
-	b.float(i.EstimatedCost)
-	b.text(i.PolicyRevision)
-	b.text(i.Trigger)
-	b.text(i.ParentID)
-	b.raw(it.events)
-	return b.exec()
-}
-
 func (s *session) change(it *item) error {
 	w := it.w
 	at, err := s.find(w.ID)
@@ -166,6 +114,11 @@ func (s *session) change(it *item) error {
 	if at.seq == 0 {
 		it.refused = ledger.ErrStale
 		return nil
+	}
+	if at.batch == s.batch { // it may not be in the file yet
+		if err := s.flushHeads(); err != nil {
+			return err
+		}
 	}
 	if w.Settle {
 		if ok, err := s.leave(it, at); err != nil || !ok {
@@ -218,13 +171,11 @@ func (s *session) find(id string) (at place, err error) {
 		return at, nil
 	}
 	defer func() { err = errors.Join(err, s.findIntent.Reset()) }()
-	b := binder{st: s.findIntent}
-	b.unique(id)
-	if b.err != nil {
-		return at, b.err
+	if err := bindAll(s.findIntent.Stmt, byID(id)...); err != nil {
+		return at, err
 	}
 	if s.findIntent.Step() {
-		at = place{s.findIntent.ColumnInt64(0), s.findIntent.ColumnBool(1)}
+		at = place{seq: s.findIntent.ColumnInt64(0), claimed: s.findIntent.ColumnBool(1)}
 	}
 	return at, s.findIntent.Err()
 }
@@ -232,7 +183,7 @@ func (s *session) find(id string) (at place, err error) {
 // locate finds an intent, settled or not; seq is 0 when there is none.
 func (s *session) locate(id string) (seq, version int64, err error) {
 	defer func() { err = errors.Join(err, s.findAny.Reset()) }()
-	if err := s.findAny.BindText(1, id); err != nil {
+	if err := bindAll(s.findAny.Stmt, byID(id)...); err != nil {
 		return 0, 0, err
 	}
 	if s.findAny.Step() {
@@ -277,6 +228,11 @@ func (s *session) append(it *item) error {
 		// The sweep may have been here already; it has to come again.
 		if err := run(s.keepLate.Stmt, seq, micros(s.now)); err != nil {
 			return err
+		}
+		if s.conn.Changes() > 0 {
+			if err := s.listDue(dueBodies, micros(s.now), []int64{seq}); err != nil {
+				return err
+			}
 		}
 	}
 	return s.bodies(it, seq)

@@ -29,6 +29,11 @@ func benchID() string {
 
 var benchBody = bytes.Repeat([]byte(`{"id":"chatcmpl-1","object":"x"}`), 21)[:650]
 
+// benchOwner is the lease of every benchmark's intents.
+const benchOwner = "019f0000-0000-7000-8000-000000000001"
+
+const benchRoute = "openai/gpt-5/chat.completions/7f3a"
+
 // benchClaim is what a direct call writes before it is sent.
 func benchClaim(l *Ledger) *ledger.Write {
 	now, id := l.Now(), benchID()
@@ -42,11 +47,12 @@ func benchClaim(l *Ledger) *ledger.Write {
 		ClaimKey: key,
 		Status: ledger.Status{
 			Version: 1, State: ledger.Dispatched, Outcome: ledger.OutcomePending, Visibility: ledger.VisBefore, Attempt: 1,
-			RouteKey: "openai/gpt-5/chat.completions/7f3a", Tier: "default", LeaseOwner: "gw-1", UpdatedAt: now,
+			RouteKey: benchRoute, ServedModel: "gpt-5", Tier: "default", ExpiresAt: now.Add(10 * time.Minute), LeaseOwner: benchOwner, UpdatedAt: now,
 		},
 		Events: []ledger.Event{
-			{At: now, Kind: "transition", To: ledger.Created, Actor: "gateway"},
-			{At: now, Kind: "transition", From: ledger.Created, To: ledger.Dispatched, Attempt: 1, Route: "openai/gpt-5/chat.completions/7f3a"},
+			{At: now, Kind: "transition", To: ledger.Created, Actor: "engine"},
+			{At: now, Kind: "transition", From: ledger.Created, To: ledger.Dispatched, Actor: "engine"},
+			{At: now, Kind: "attempt", Actor: "engine", Attempt: 1, Route: benchRoute, Tier: "default"},
 		},
 	}
 }
@@ -60,8 +66,9 @@ func benchSettle(l *Ledger, w *ledger.Write) *ledger.Write {
 		Answer: &ledger.Answer{HTTPStatus: 200, Header: map[string][]string{"Content-Type": {"application/json"}}, Source: "default", HasBody: true},
 		Bodies: []ledger.Body{{Kind: ledger.BodyAnswer, ContentType: "application/json", Data: benchBody}},
 		Events: []ledger.Event{
-			{At: now, Kind: "attempt_end", Attempt: 1, End: ledger.AttemptSuccess, Status: 200},
-			{At: now, Kind: "transition", From: ledger.Dispatched, To: ledger.Settled, Reason: "answered"},
+			{At: now, Kind: "attempt_end", Actor: "engine", Attempt: 1, End: ledger.AttemptSuccess, Status: 200},
+			{At: now, Kind: "transition", From: ledger.Dispatched, To: ledger.Confirmed, Actor: "engine"},
+			{At: now, Kind: "transition", From: ledger.Confirmed, To: ledger.Settled, Actor: "engine"},
 		},
 	}
 	s.Status.Version, s.Status.State, s.Status.Outcome = 2, ledger.Settled, ledger.OutcomeSuccess
@@ -218,7 +225,7 @@ func BenchmarkListing(b *testing.B) {
 	for range 200 {
 		for _, s := range []ledger.State{ledger.Unknown, ledger.Dispatched} {
 			w := benchClaim(l)
-			w.Status.State, w.Status.ExpiresAt = s, l.Now().Add(-time.Second)
+			w.Status.State, w.Status.ExpiresAt, w.Status.LeaseOwner = s, l.Now().Add(-time.Second), ""
 			if <-l.Enqueue(w); w.Err != nil {
 				b.Fatal(w.Err)
 			}

@@ -108,6 +108,14 @@ func (b *binder) blob(v []byte) {
 	b.must(b.st.BindBlob(b.n, v))
 }
 
+func (b *binder) blobOrNull(v []byte) {
+	if v == nil {
+		b.null()
+		return
+	}
+	b.blob(v)
+}
+
 // number binds v, zero too.
 func (b *binder) number(v int64) {
 	if at := b.next(); at.kind != boundInt || at.int != v {
@@ -192,7 +200,7 @@ func (b *binder) answer(a *ledger.Answer, header []byte) {
 // inline binds inlineColumns.
 func (b *binder) inline(p *packedBody) {
 	if p == nil {
-		for range 4 {
+		for range 5 {
 			b.null()
 		}
 		return
@@ -200,11 +208,12 @@ func (b *binder) inline(p *packedBody) {
 	b.body(p)
 }
 
-// body binds content type, packed, size and data.
+// body binds bodyColumns.
 func (b *binder) body(p *packedBody) {
 	b.text(p.contentType)
 	b.bool(p.packed)
 	b.number(int64(p.size))
+	b.number(p.digest)
 	b.blob(p.data)
 }
 

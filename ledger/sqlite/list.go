@@ -54,10 +54,9 @@ func (l *Ledger) List(ctx context.Context, f ledger.Filter) ([]*ledger.Record, e
 
 func listQuery(f ledger.Filter) (string, []any) {
 	w := &where{}
-	from, status, id := fromAny, "coalesce(o.%, r.%)", "i.id"
+	from, status, seq := fromAny, "coalesce(o.%, r.%)", "i.seq"
 	if f.Unsettled || len(f.States) > 0 && !slices.Contains(f.States, ledger.Settled) {
-		// The order of insertion is the order of the ids, but for neighbours that were made at the same time.
-		from, status, id = fromOpen, "o.%", "o.seq"
+		from, status, seq = fromOpen, "o.%", "o.seq"
 	}
 	column := func(name string) string { return strings.ReplaceAll(status, "%", name) }
 	if len(f.States) == 1 && f.States[0] == ledger.Unknown {
@@ -77,29 +76,27 @@ func listQuery(f ledger.Filter) (string, []any) {
 	if !f.NewerThan.IsZero() {
 		w.and("i.created_at > ?", micros(f.NewerThan))
 	}
-	switch {
-	case f.Before == "":
-	case id == "i.id":
-		w.and("i.id < ?", f.Before)
-	default:
-		w.and("o.seq < coalesce((SELECT seq FROM intent WHERE id >= ? ORDER BY id LIMIT 1), 9223372036854775807)", f.Before)
+	if f.Before != "" {
+		place := placeOf(f.Before)
+		w.and(seq+" < coalesce((SELECT seq FROM intent WHERE seq >= ? AND seq < ? AND id = ? LIMIT 1), ?)",
+			place, place+probes, f.Before, place)
 	}
 	limit := f.Limit
 	if limit <= 0 {
 		limit = listDefault
 	}
 	w.args = append(w.args, min(limit, listMax))
-	return selectRecord + from + w.String() + " ORDER BY " + id + " DESC LIMIT ?", w.args
+	return selectRecord + from + w.String() + " ORDER BY " + seq + " DESC LIMIT ?", w.args
 }
 
 // Open implements ledger.Ledger.
 func (l *Ledger) Open(ctx context.Context, after string, limit int) ([]*ledger.Record, error) {
-	return l.records(ctx, selectRecord+fromOpen+`WHERE o.seq > coalesce((SELECT seq FROM intent WHERE id <= ?
-		ORDER BY id DESC LIMIT 1), 0) ORDER BY o.seq LIMIT ?`, after, limit)
+	return l.records(ctx, selectRecord+fromOpen+`WHERE o.seq > coalesce(`+seqOf+`, ?1 - 1) ORDER BY o.seq LIMIT ?3`,
+		byID(after, limit)...)
 }
 
 var dueQuery = selectRecord + fromOpen + `WHERE o.expires_at IS NOT NULL AND o.expires_at <= ?
-	ORDER BY o.expires_at LIMIT ?`
+	AND o.lease_owner IS NULL AND o.state < 3 ORDER BY o.expires_at LIMIT ?`
 
 // Due implements ledger.Ledger.
 func (l *Ledger) Due(ctx context.Context, now time.Time, limit int) ([]*ledger.Record, error) {

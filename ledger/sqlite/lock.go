@@ -68,3 +68,26 @@ func lockHolder(f *os.File) string {
 }
 
 func (e *engineLock) release() error { return e.f.Close() }
+
+// intact says that a second engine would still meet this lock.
+func (e *engineLock) intact() error {
+	mine, err := e.f.Stat()
+	if err != nil {
+		return err
+	}
+	return isStill(e.f.Name(), mine)
+}
+
+// regain locks the file anew if it is not the one that is held. Another engine may have come in between.
+func (e *engineLock) regain(path string) error {
+	if e.intact() == nil {
+		return nil
+	}
+	fresh, err := lockEngine(path)
+	if err != nil {
+		return err
+	}
+	old := e.f
+	e.f = fresh.f
+	return old.Close()
+}

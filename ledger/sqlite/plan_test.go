@@ -9,7 +9,8 @@ import (
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// TestPlans: the listings that people wait for walk an index and sort nothing, however long the log is.
+// TestPlans: the listings that people wait for walk an index, or the log from its end, and sort nothing, however long
+// the log is.
 func TestPlans(t *testing.T) {
 	l := mustOpen(t, Config{Path: tempPath(t)})
 	unknown, _ := listQuery(ledger.Filter{States: []ledger.State{ledger.Unknown}})
@@ -25,7 +26,7 @@ func TestPlans(t *testing.T) {
 			t.Fatal(err)
 		}
 		first, _, _ := strings.Cut(plan, "\n")
-		if strings.Contains(plan, "TEMP B-TREE") || !strings.Contains(first, "INDEX") || strings.Count(plan, "SCAN ") > 1 {
+		if strings.Contains(plan, "TEMP B-TREE") || name != "newest" && !strings.Contains(first, "INDEX") || strings.Count(plan, "SCAN ") > 1 {
 			t.Errorf("%s:\n%s", name, plan)
 		}
 	}

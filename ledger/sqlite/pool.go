@@ -130,6 +130,18 @@ func (p *pool) borrow(ctx context.Context) (*reader, error) {
 	return &reader{conn: c, stmts: map[string]*sqlite3.Stmt{}}, nil
 }
 
+// drop waits for the readers that are lent and closes all; later ones open the file anew.
+func (p *pool) drop() {
+	for range cap(p.slots) {
+		if r := <-p.slots; r != nil {
+			r.close()
+		}
+	}
+	for range cap(p.slots) {
+		p.slots <- nil
+	}
+}
+
 // close waits for the readers that are lent and closes all.
 func (p *pool) close() error {
 	close(p.done)

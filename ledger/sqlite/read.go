@@ -136,7 +136,7 @@ func (l *Ledger) record(ctx context.Context, query string, args ...any) (*ledger
 
 // Get implements ledger.Ledger.
 func (l *Ledger) Get(ctx context.Context, id string) (*ledger.Record, error) {
-	return l.record(ctx, selectRecord+fromAny+`WHERE i.id = ?`, id)
+	return l.record(ctx, selectRecord+fromAny+`WHERE i.seq = `+seqOf, byID(id)...)
 }
 
 const liveClaim = ` WHERE i.seq = (SELECT c.seq FROM claim c WHERE c.key = ?)
@@ -159,7 +159,7 @@ func (l *Ledger) peekHolder(w *ledger.Write) bool {
 // Derived implements ledger.Ledger.
 func (l *Ledger) Derived(ctx context.Context, key string, limit int) ([]*ledger.Record, error) {
 	return l.records(ctx, selectRecord+fromAny+`WHERE i.seq IN (SELECT d.seq FROM derived d
-		WHERE d.key = ? AND d.until > ?) ORDER BY i.id DESC LIMIT ?`, digest(key), l.Now(), limit)
+		WHERE d.key = ? AND d.until > ?) ORDER BY i.seq DESC LIMIT ?`, digest(key), l.Now(), limit)
 }
 
 // History implements ledger.Ledger.
@@ -168,10 +168,10 @@ func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error)
 	found := false
 	err := l.read.with(ctx, func(r *reader) error {
 		// One statement, so that a settling between two reads can hide nothing.
-		return r.each(`SELECT 0, 0, events FROM intent WHERE id = ?1
-			UNION ALL SELECT version, n, events FROM event WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
-			UNION ALL SELECT version, 0, events FROM result WHERE seq = (SELECT seq FROM intent WHERE id = ?1)
-			ORDER BY 1, 2`, []any{id},
+		return r.each(`SELECT 0, 0, events FROM intent WHERE seq = `+seqOf+`
+			UNION ALL SELECT version, n, events FROM event WHERE seq = `+seqOf+`
+			UNION ALL SELECT version, 0, events FROM result WHERE seq = `+seqOf+`
+			ORDER BY 1, 2`, byID(id),
 			func(st *sqlite3.Stmt) (err error) {
 				found = true
 				out, err = decodeEvents(out, st.ColumnRawText(2))
@@ -185,18 +185,17 @@ func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error)
 }
 
 // bodyQuery finds a body in the result or, when it was large or came beside it, in its own row, which comes last.
-const bodyQuery = `SELECT body_type, body_packed, body_size, body_data FROM result
-		WHERE seq = (SELECT seq FROM intent WHERE id = ?1) AND body_data IS NOT NULL AND ?2 = 2
-	UNION ALL SELECT content_type, packed, size, data FROM body
-		WHERE slot = 8 * (SELECT seq FROM intent WHERE id = ?1) + ?2`
+const bodyQuery = `SELECT ` + inlineColumns + ` FROM result WHERE seq = ` + seqOf + ` AND body_data IS NOT NULL AND ?3 = 2
+	UNION ALL SELECT ` + bodyColumns + ` FROM body WHERE slot = 8 * ` + seqOf + ` + ?3`
 
 // Body implements ledger.Ledger.
 func (l *Ledger) Body(ctx context.Context, id string, kind ledger.BodyKind) (*ledger.Body, error) {
 	var b *ledger.Body
 	err := l.read.with(ctx, func(r *reader) error {
-		return r.each(bodyQuery, []any{id, int(kind & 7)}, func(st *sqlite3.Stmt) (err error) {
-			p := packedBody{kind: kind, contentType: st.ColumnText(0), packed: st.ColumnBool(1), size: st.ColumnInt(2)}
-			if p.data = st.ColumnRawBlob(3); !p.packed {
+		return r.each(bodyQuery, byID(id, int(kind&7)), func(st *sqlite3.Stmt) (err error) {
+			p := packedBody{kind: kind, contentType: st.ColumnText(0), packed: st.ColumnBool(1), size: st.ColumnInt(2),
+				digest: st.ColumnInt64(3)}
+			if p.data = st.ColumnRawBlob(4); !p.packed {
 				p.data = append([]byte{}, p.data...)
 			}
 			b, err = unpack(p)

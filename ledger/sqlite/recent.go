@@ -29,10 +29,16 @@ func sqlDigest(ctx sqlite3.Context, arg ...sqlite3.Value) {
 	ctx.ResultBlob(digest(arg[0].Text()))
 }
 
+// sqlPlace is placeOf, likewise.
+func sqlPlace(ctx sqlite3.Context, arg ...sqlite3.Value) {
+	ctx.ResultInt64(placeOf(arg[0].Text()))
+}
+
 // place is where an intent stands in the file. Nothing of it ever changes.
 type place struct {
 	seq     int64 // 0: no such intent
 	claimed bool
+	batch   int64 // in which this process wrote it
 }
 
 // recentSize bounds each of the two generations that are remembered.

@@ -18,7 +18,8 @@ const (
 		tier, ready_at, expires_at, retry_after, lease_owner, lease_until, partial, billed_maybe, last_error_type,
 		usage_in, usage_out, updated_at`
 	resultColumns = `settled_at, claim_until, answer_status, answer_header, answer_source, answer_events, answer_body`
-	inlineColumns = `body_type, body_packed, body_size, body_data`
+	bodyColumns   = `content_type, packed, size, digest, data`
+	inlineColumns = `body_type, body_packed, body_size, body_digest, body_data`
 )
 
 // columns counts a column list.
@@ -34,14 +35,15 @@ type session struct {
 	takeClaim, readClaim, moveClaim, dropClaim             *statement
 	putIntent, putOpen, moveOpen, dropOpen, putResult      *statement
 	findIntent, putEvent, putBody, putDerived, dropDerived *statement
-	findAny, lastNote, keepLate, dropBody                  *statement
+	findAny, lastNote, keepLate, dropBody, putDue, idAt    *statement
 
-	results []result // of the running batch, still to be written
-	culprit *item    // whose result could not be
+	heads   []head   // of the running batch, still to be written
+	results []result // likewise
+	culprit *item    // whose row could not be
 
 	recent recent    // where the last intents stand in the file
 	now    time.Time // ledger time of the running batch
-	next   int64     // seq of the next intent; gaps do no harm
+	batch  int64     // number of the running batch
 }
 
 func newSession(c *sqlite3.Conn) (*session, error) {
@@ -62,19 +64,21 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		{&s.moveClaim, `UPDATE claim SET seq = ?2 WHERE key = ?1`},
 		{&s.dropClaim, `DELETE FROM claim WHERE key = ? AND seq = ?`},
 		{&s.putIntent, `INSERT INTO intent (seq, ` + intentColumns + `, events) VALUES (` +
-			marks(columns(intentColumns)+2) + `) ON CONFLICT (id) DO NOTHING`},
+			marks(columns(intentColumns)+2) + `) ON CONFLICT DO NOTHING`},
 		{&s.putOpen, `INSERT INTO open (seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+1) + `)`},
 		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE seq = ? AND version = ?`},
 		{&s.dropOpen, `DELETE FROM open WHERE seq = ? AND version = ?`},
 		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events, ` +
 			inlineColumns + `) VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+columns(inlineColumns)+4) + `)`},
-		{&s.findIntent, `SELECT seq, claimed IS NOT NULL FROM intent WHERE id = ?`},
+		{&s.findIntent, `SELECT seq, claimed IS NOT NULL FROM intent WHERE seq = ` + seqOf},
+		{&s.idAt, `SELECT id FROM intent WHERE seq = ?`},
+		{&s.putDue, `INSERT INTO due (kind, at, seq, more) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`},
 		{&s.putEvent, `INSERT INTO event (seq, version, n, events) VALUES (?, ?, ?, ?)`},
 		{&s.findAny, `SELECT i.seq, coalesce(o.version, r.version) FROM intent i LEFT JOIN open o ON o.seq = i.seq
-			LEFT JOIN result r ON r.seq = i.seq WHERE i.id = ?`},
+			LEFT JOIN result r ON r.seq = i.seq WHERE i.seq = ` + seqOf},
 		{&s.lastNote, `SELECT coalesce(max(n), 0) FROM event WHERE seq = ? AND version = ?`},
 		{&s.keepLate, `UPDATE result SET body_due = ?2 WHERE seq = ?1 AND body_due IS NULL AND claim_due IS NULL`},
-		{&s.putBody, `INSERT OR REPLACE INTO body (slot, content_type, packed, size, data) VALUES (?, ?, ?, ?, ?)`},
+		{&s.putBody, `INSERT OR REPLACE INTO body (slot, ` + bodyColumns + `) VALUES (` + marks(columns(bodyColumns)+1) + `)`},
 		{&s.dropBody, `DELETE FROM body WHERE slot = ?`},
 		{&s.dropDerived, `DELETE FROM derived WHERE key = ? AND seq = ?`},
 		{&s.putDerived, `INSERT INTO derived (key, seq, until) VALUES (?, ?, ?)`},
@@ -85,9 +89,7 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		}
 		*p.to = newStatement(st)
 	}
-	last, err := scalar(c, `SELECT max(seq) FROM intent`)
-	s.next = last + 1
-	return s, err
+	return s, nil
 }
 
 func (s *session) close() error {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"encoding/binary"
 	"slices"
 
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -44,7 +45,7 @@ func (s *session) settle(it *item, p place, events []byte) error {
 	return s.bodies(it, p.seq)
 }
 
-// flushResults writes the results that wait. Whoever is about to read the table calls it first.
+// flushResults writes the results that wait, and lists when the sweep has to look at them.
 func (s *session) flushResults() error {
 	slices.SortFunc(s.results, func(a, b result) int { return cmp.Compare(a.seq, b.seq) })
 	for i := range s.results {
@@ -53,13 +54,92 @@ func (s *session) flushResults() error {
 			return err
 		}
 	}
-	s.forgetResults()
+	if err := s.listResults(); err != nil {
+		return err
+	}
+	clear(s.results)
+	s.results = s.results[:0]
 	return nil
 }
 
-func (s *session) forgetResults() {
+// forget drops what waits of a run that was undone.
+func (s *session) forget() {
+	clear(s.heads)
 	clear(s.results)
-	s.results, s.culprit = s.results[:0], nil
+	s.heads, s.results, s.culprit = s.heads[:0], s.results[:0], nil
+}
+
+// The kinds of due lists.
+const (
+	dueClaims = 1
+	dueBodies = 2
+)
+
+// dueGrain is how finely times are told apart in due lists, in microseconds. A list begins with its second, and the
+// sweep asks each row for its exact time.
+const dueGrain = 1_000_000
+
+// dueAt names a list.
+type dueAt struct{ kind, at int64 }
+
+// listResults lists every result that waits once: by its claim, or else by its bodies. What is settled together is
+// mostly due together, and one row says so for all.
+func (s *session) listResults() error {
+	if len(s.results) == 0 {
+		return nil
+	}
+	lists := map[dueAt][]int64{}
+	for i := range s.results {
+		r := &s.results[i]
+		at := dueAt{dueBodies, r.bodiesAt - r.bodiesAt%dueGrain}
+		if r.until != 0 {
+			at = dueAt{dueClaims, r.until - r.until%dueGrain}
+		}
+		lists[at] = append(lists[at], r.seq)
+	}
+	for at, seqs := range lists {
+		if err := s.listDue(at.kind, at.at, seqs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listDue puts intents, in the order of their seq, on a list of kind for the second of at.
+func (s *session) listDue(kind, at int64, seqs []int64) error {
+	at -= at % dueGrain
+	for more := appendSeqs(nil, seqs); ; at++ {
+		b := binder{st: s.putDue}
+		b.number(kind)
+		b.number(at)
+		b.number(seqs[0])
+		b.blobOrNull(more)
+		if err := b.exec(); err != nil || s.conn.Changes() > 0 || len(seqs) == 1 {
+			return err // who leads a list already is on it
+		}
+	}
+}
+
+// appendSeqs writes the distances between rising seqs.
+func appendSeqs(b []byte, seqs []int64) []byte {
+	for i := 1; i < len(seqs); i++ {
+		b = binary.AppendUvarint(b, uint64(seqs[i]-seqs[i-1]))
+	}
+	return b
+}
+
+// readSeqs is what appendSeqs wrote behind first; ok says that all of it could be read.
+func readSeqs(first int64, more []byte) (seqs []int64, ok bool) {
+	seqs = append(make([]int64, 0, 1+len(more)/2), first)
+	for len(more) > 0 {
+		d, n := binary.Uvarint(more)
+		if n <= 0 {
+			return seqs, false
+		}
+		first += int64(d)
+		seqs, more = append(seqs, first), more[n:]
+	}
+	return seqs, true
 }
 
 func (s *session) putResultOf(r *result) error {

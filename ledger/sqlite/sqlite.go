@@ -96,6 +96,7 @@ type Ledger struct {
 	closeErr   error
 
 	session *session // the writer's connections; only the writer's goroutine touches it
+	watch   *watch   // likewise; nil when the files are not the operating system's
 }
 
 var _ ledger.Ledger = (*Ledger)(nil)

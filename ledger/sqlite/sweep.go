@@ -85,9 +85,9 @@ type change struct {
 	forget bool // it removes intents, of which the writer may remember some
 }
 
-// eachSettled runs changes for every row in one transaction of the writer.
-func (l *Ledger) eachSettled(ctx context.Context, rows []settledRow, changes ...change) (n int64, err error) {
-	if len(rows) == 0 {
+// eachSettled runs changes for every row, and then, which may be nil, in one transaction of the writer.
+func (l *Ledger) eachSettled(ctx context.Context, rows []settledRow, then func(*session) error, changes ...change) (n int64, err error) {
+	if len(rows) == 0 && then == nil {
 		return 0, nil
 	}
 	err = l.inWriter(ctx, func(s *session) error {
@@ -105,6 +105,9 @@ func (l *Ledger) eachSettled(ctx context.Context, rows []settledRow, changes ...
 				return err
 			}
 			n += removed
+		}
+		if then != nil {
+			return then(s)
 		}
 		return nil
 	})
@@ -127,19 +130,6 @@ func (s *session) runEach(st *sqlite3.Stmt, rows []settledRow, c change) (n int6
 		}
 	}
 	return n, nil
-}
-
-// sweepClaims removes claims whose time has come, unless they were taken over, and makes their bodies due.
-func (l *Ledger) sweepClaims(ctx context.Context, p ledger.Retention) (int64, bool, error) {
-	rows, err := l.settledRows(ctx, `SELECT r.seq, `+claimKeyOf+`, r.settled_at FROM result r JOIN intent i ON i.seq = r.seq
-		WHERE r.claim_due IS NOT NULL AND r.claim_due <= ? ORDER BY r.claim_due LIMIT ?`, p.Now, p.Batch)
-	if err != nil {
-		return 0, false, err
-	}
-	n, err := l.eachSettled(ctx, rows,
-		change{sql: `DELETE FROM claim WHERE seq = ? AND key = ?`, keyed: true, count: true},
-		change{sql: `UPDATE result SET claim_due = NULL, body_due = claim_until WHERE seq = ?`})
-	return n, len(rows) == p.Batch, err
 }
 
 // sweepDerived walks a stretch of the derived keys and deletes those past their window.
@@ -168,32 +158,9 @@ func (l *Ledger) sweepDerived(ctx context.Context, p ledger.Retention) (n int64,
 	if left {
 		l.sweep.derived = last
 	}
-	n, err = l.eachSettled(ctx, dead,
+	n, err = l.eachSettled(ctx, dead, nil,
 		change{sql: `DELETE FROM derived WHERE seq = ? AND key = ?`, keyed: true, count: true})
 	return n, left, err
-}
-
-// sweepBodies removes the bodies of intents whose claim ended long enough ago; those that were settled out of
-// the dead letter are kept as long as the dead letter is.
-func (l *Ledger) sweepBodies(ctx context.Context, p ledger.Retention) (int64, bool, error) {
-	if p.Answers <= 0 {
-		return 0, false, nil
-	}
-	rows, err := l.settledRows(ctx, `SELECT seq, '', settled_at FROM result WHERE body_due IS NOT NULL AND body_due <= ?
-		AND (lane IS NOT ? OR settled_at <= ?) ORDER BY body_due LIMIT ?`,
-		p.Now.Add(-p.Answers), laneDeadLetter, p.Now.Add(-max(p.Answers, p.DeadLetter)), p.Batch)
-	if err != nil {
-		return 0, false, err
-	}
-	n, err := l.eachSettled(ctx, rows,
-		change{sql: deleteBodies, count: true},
-		change{sql: `UPDATE result SET body_due = NULL WHERE seq = ?`},
-		// An update in place would leave the answer's room empty for as long as the row lives. A row that moves
-		// away and back leaves its page to be merged with its neighbours.
-		change{sql: `UPDATE result SET seq = -seq, body_type = NULL, body_packed = NULL, body_size = NULL, body_data = NULL
-			WHERE seq = ? AND body_data IS NOT NULL`, count: true},
-		change{sql: `UPDATE result SET seq = -seq WHERE seq = -?`})
-	return n, len(rows) == p.Batch, err
 }
 
 const deleteBodies = `DELETE FROM body WHERE slot BETWEEN 8 * ?1 AND 8 * ?1 + 7`
@@ -208,7 +175,7 @@ func (l *Ledger) sweepIntents(ctx context.Context, p ledger.Retention) (int64, b
 	if err != nil {
 		return 0, false, err
 	}
-	n, err := l.eachSettled(ctx, rows,
+	n, err := l.eachSettled(ctx, rows, nil,
 		change{sql: deleteBodies},
 		change{sql: `DELETE FROM event WHERE seq = ?`},
 		change{sql: `DELETE FROM claim WHERE seq = ? AND key = ?`, keyed: true},

@@ -37,8 +37,10 @@ func verify(ctx context.Context, cfg Config) ([]Violation, error) {
 	defer l.Close()
 	v := &verifier{l: l}
 	err = l.read.with(ctx, func(r *reader) error {
-		if err := r.conn.CreateFunction("digest", 1, sqlite3.DETERMINISTIC|sqlite3.DIRECTONLY, sqlDigest); err != nil {
-			return err
+		for name, f := range map[string]sqlite3.ScalarFunction{"digest": sqlDigest, "place": sqlPlace} {
+			if err := r.conn.CreateFunction(name, 1, sqlite3.DETERMINISTIC|sqlite3.DIRECTONLY, f); err != nil {
+				return err
+			}
 		}
 		// One snapshot for all checks: the engine beside us goes on writing.
 		if err := r.conn.Exec(`BEGIN`); err != nil {
@@ -59,45 +61,6 @@ func (v *verifier) report(rule, id, detail string) {
 	if len(v.found) < verifyMax {
 		v.found = append(v.found, Violation{rule, id, detail})
 	}
-}
-
-// check is an invariant as a query for the rows that break it: a name for the row, and what is wrong with it.
-type check struct{ rule, sql string }
-
-var checks = []check{
-	{"integrity", `SELECT 'file', integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'`},
-	{"one_status", `SELECT i.id, iif(r.seq IS NULL, 'has no status: neither open nor settled', 'is open and settled at once')
-		FROM intent i LEFT JOIN open o ON o.seq = i.seq LEFT JOIN result r ON r.seq = i.seq
-		WHERE (o.seq IS NULL) = (r.seq IS NULL)`},
-	{"one_status", `SELECT 'seq ' || o.seq, 'is open without a head' FROM open o LEFT JOIN intent i ON i.seq = o.seq
-		WHERE i.seq IS NULL`},
-	{"one_status", `SELECT 'seq ' || r.seq, 'is settled without a head' FROM result r LEFT JOIN intent i ON i.seq = r.seq
-		WHERE i.seq IS NULL`},
-	{"state", `SELECT i.id, 'is open in state ' || o.state FROM open o JOIN intent i ON i.seq = o.seq
-		WHERE o.state NOT BETWEEN 1 AND 4`},
-	{"state", `SELECT i.id, 'is settled in state ' || r.state FROM result r JOIN intent i ON i.seq = r.seq WHERE r.state <> 5`},
-	{"outcome", `SELECT i.id, 'is settled, and its outcome is pending' FROM result r JOIN intent i ON i.seq = r.seq
-		WHERE coalesce(r.outcome, 0) NOT BETWEEN 2 AND 5`},
-	{"version", `SELECT i.id, 'event of version ' || e.version || ' beyond version ' || coalesce(o.version, r.version)
-		FROM event e JOIN intent i ON i.seq = e.seq LEFT JOIN open o ON o.seq = i.seq LEFT JOIN result r ON r.seq = i.seq
-		WHERE e.version > coalesce(o.version, r.version) OR e.version < 1 OR (e.n = 0 AND e.version < 2)`},
-	{"event", `SELECT 'seq ' || e.seq, 'events without a head' FROM event e LEFT JOIN intent i ON i.seq = e.seq
-		WHERE i.seq IS NULL`},
-	{"claim", `SELECT 'claim ' || hex(c.key), 'is held by no intent' FROM claim c LEFT JOIN intent i ON i.seq = c.seq WHERE i.seq IS NULL`},
-	{"claim", `SELECT i.id, 'holds ' || ` + claimKeyOf + ` || ' although it is settled and released' FROM claim c JOIN intent i ON i.seq = c.seq
-		JOIN result r ON r.seq = c.seq WHERE r.claim_until IS NULL`},
-	{"claim", `SELECT i.id, 'is unsettled and does not hold the key it claimed' FROM open o JOIN intent i ON i.seq = o.seq
-		LEFT JOIN claim c ON c.key = digest(` + claimKeyOf + `) WHERE i.claimed IS NOT NULL AND c.seq IS NOT o.seq`},
-	{"claim", `SELECT i.id, 'has lost a key that it still replays' FROM result r JOIN intent i ON i.seq = r.seq
-		LEFT JOIN claim c ON c.key = digest(` + claimKeyOf + `) WHERE r.claim_until > ?1 AND c.seq IS NOT r.seq`},
-	{"body", `SELECT 'slot ' || slot, 'a body without a head' FROM body b LEFT JOIN intent i ON i.seq = b.slot / 8
-		WHERE i.seq IS NULL`},
-	{"body", `SELECT i.id, 'its answer has lost its body' FROM result r JOIN intent i ON i.seq = r.seq
-		LEFT JOIN body b ON b.slot = 8 * r.seq + 2
-		WHERE r.answer_body AND b.slot IS NULL AND r.body_data IS NULL AND r.claim_due IS NOT NULL`},
-	{"derived", `SELECT 'derived ' || hex(d.key), 'a derived key without a head' FROM derived d LEFT JOIN intent i ON i.seq = d.seq
-		WHERE i.seq IS NULL`},
-	{"cooldown", `SELECT route, 'a cool-down without an end' FROM cooldown WHERE until <= 0`},
 }
 
 func (v *verifier) run(r *reader) error {
@@ -121,21 +84,54 @@ func (v *verifier) run(r *reader) error {
 			return fmt.Errorf("check %s: %w", c.rule, err)
 		}
 	}
-	if err := v.bodies(r); err != nil {
-		return err
+	for _, f := range []func(*reader) error{v.bodies, v.due, v.histories} {
+		if err := f(r); err != nil {
+			return err
+		}
 	}
-	return v.histories(r)
+	return nil
 }
 
-// bodies unpacks every compressed body.
+// due reads the lists of the sweep: whatever has something left to do is on one.
+func (v *verifier) due(r *reader) error {
+	listed := map[int64]map[int64]bool{dueClaims: {}, dueBodies: {}}
+	err := r.each(`SELECT kind, at, seq, more FROM due`, nil, func(st *sqlite3.Stmt) error {
+		seqs, ok := readSeqs(st.ColumnInt64(2), st.ColumnRawBlob(3))
+		kind := listed[st.ColumnInt64(0)]
+		if !ok || kind == nil {
+			v.report("due", fmt.Sprintf("list of %s", fromMicros(st.ColumnInt64(1))), "cannot be read")
+			return nil
+		}
+		for _, seq := range seqs {
+			kind[seq] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.each(`SELECT i.id, r.seq, r.claim_due IS NOT NULL, r.body_due IS NOT NULL FROM result r JOIN intent i ON i.seq = r.seq
+		WHERE r.claim_due IS NOT NULL OR r.body_due IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
+		seq := st.ColumnInt64(1)
+		if st.ColumnBool(2) && !listed[dueClaims][seq] {
+			v.report("due", st.ColumnText(0), "its claim will end, and no sweep will find it")
+		}
+		if st.ColumnBool(3) && !listed[dueBodies][seq] {
+			v.report("due", st.ColumnText(0), "its bodies will be due, and no sweep will find them")
+		}
+		return nil
+	})
+}
+
+// bodies unpacks every body and holds it to its digest.
 func (v *verifier) bodies(r *reader) error {
-	return r.each(`SELECT slot, size, packed, data FROM body
-		UNION ALL SELECT 8 * seq + 2, body_size, body_packed, body_data FROM result WHERE body_data IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
-		p := packedBody{size: st.ColumnInt(1), packed: st.ColumnBool(2), data: st.ColumnRawBlob(3)}
-		if !p.packed && len(p.data) != p.size {
-			v.report("body", fmt.Sprintf("slot %d", st.ColumnInt64(0)), "is not as long as it was")
-		} else if _, err := unpack(p); err != nil {
-			v.report("body", fmt.Sprintf("slot %d", st.ColumnInt64(0)), err.Error())
+	return r.each(`SELECT slot, `+bodyColumns+` FROM body
+		UNION ALL SELECT 8 * seq + 2, `+inlineColumns+` FROM result WHERE body_data IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
+		p := packedBody{contentType: st.ColumnText(1), packed: st.ColumnBool(2), size: st.ColumnInt(3),
+			digest: st.ColumnInt64(4), data: st.ColumnRawBlob(5)}
+		if _, err := unpack(p); err != nil {
+			slot := st.ColumnInt64(0)
+			v.report("body", fmt.Sprintf("seq %d, kind %d", slot>>3, slot&7), err.Error())
 		}
 		return nil
 	})
@@ -154,7 +150,7 @@ func (v *verifier) histories(r *reader) error {
 				return err
 			}
 		}
-		h.read(v, st.ColumnRawText(3))
+		h.read(v, st.ColumnInt64(1), st.ColumnInt64(2), st.ColumnRawText(3))
 		return nil
 	})
 	h.judge(v)
@@ -165,12 +161,14 @@ func (v *verifier) histories(r *reader) error {
 func startHistory(r *reader, seq int64) (*verifyHistory, error) {
 	h := &verifyHistory{seq: seq, orphan: true}
 	err := r.each(`SELECT i.id, coalesce(o.state, r.state), coalesce(o.attempt, r.attempt, 0),
-			coalesce(o.billed_maybe, r.billed_maybe, 0), i.parent_id IS NOT NULL
+			coalesce(o.billed_maybe, r.billed_maybe, 0), i.parent_id IS NOT NULL,
+			coalesce(o.version, r.version), coalesce(o.outcome, r.outcome, 0), o.ready_at IS NOT NULL
 		FROM intent i LEFT JOIN open o ON o.seq = i.seq LEFT JOIN result r ON r.seq = i.seq WHERE i.seq = ?`,
 		[]any{seq}, func(st *sqlite3.Stmt) error {
 			h.orphan = false // else another check reports it
 			h.id, h.state = st.ColumnText(0), ledger.State(st.ColumnInt(1))
 			h.attempt, h.billed, h.heir = st.ColumnInt(2), st.ColumnInt(3), st.ColumnBool(4)
+			h.version, h.outcome, h.waits = st.ColumnInt64(5), ledger.Outcome(st.ColumnInt(6)), st.ColumnBool(7)
 			return nil
 		})
 	return h, err

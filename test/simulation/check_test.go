@@ -13,11 +13,11 @@ import (
 )
 
 // check holds the history against the invariants of design.md §1, once everything is over.
-func (h *history) check(records []*ledger.Record) {
+func (h *history) check(records []*ledger.Record, attempts map[string]attempts) {
 	calls := h.far.calls()
 	for i := range h.plan.Ops {
 		o := &h.plan.Ops[i]
-		c := &checked{history: h, op: o}
+		c := &checked{history: h, op: o, attempts: attempts}
 		for _, k := range calls {
 			if k.op == o.ID {
 				c.calls = append(c.calls, k)
@@ -78,6 +78,7 @@ type checked struct {
 	calls    []*call
 	records  []*ledger.Record
 	requests []*request
+	attempts map[string]attempts // by intent
 }
 
 func (c *checked) bad(format string, a ...any) {
@@ -86,10 +87,13 @@ func (c *checked) bad(format string, a ...any) {
 
 func (c *checked) all() {
 	c.logged()
+	c.definite()
 	c.wanted()
 	c.once()
 	for _, r := range c.requests {
 		c.honest(r)
+		c.refused(r)
+		c.told(r)
 	}
 	if c.claimed() {
 		c.kept()
@@ -101,6 +105,34 @@ func (c *checked) all() {
 }
 
 func (c *checked) claimed() bool { return c.op.Key || c.op.Workflow == "pipeline" }
+
+// refused: a store that is well, or only a little slow, refuses nobody (semantics 9).
+func (c *checked) refused(r *request) {
+	if !strings.HasPrefix(r.code(), "store_") {
+		return
+	}
+	if !slices.ContainsFunc(c.hard, func(t time.Time) bool { return !t.Before(r.began.Add(-time.Second)) && !t.After(r.ended) }) && !c.ill(r.began) {
+		c.bad("semantics 9: refused for a store that nothing ails: %v", r)
+	}
+}
+
+// told: a client that stays is told something, unless the gateway's end came between.
+func (c *checked) told(r *request) {
+	if r.status != 0 || r.left || r.err == nil || strings.Contains(r.err.Error(), "refused") {
+		return
+	}
+	if !slices.ContainsFunc(c.downs, func(t time.Time) bool { return !t.Before(r.began) && !t.After(r.ended) }) {
+		c.bad("a client that stays is told nothing: %v", r)
+	}
+}
+
+// ill says that a fault of the disk or the process lasted at a time.
+func (c *checked) ill(at time.Time) bool {
+	return slices.ContainsFunc(c.plan.Events, func(e event) bool {
+		from := c.history.began.Add(e.At)
+		return e.Kind != "step" && (e.Kind != "slow" || e.Delay > mild) && !at.Before(from) && !at.After(from.Add(e.For+5*time.Second))
+	})
+}
 
 // suffered says that the process or the disk had a fault, or its effects last, between two times.
 func (c *checked) suffered(from, to time.Time) bool {
@@ -118,19 +150,12 @@ func (c *checked) execution(n int) *call {
 
 // logged: a call that the provider saw is an attempt in the recovered log, and a success was one (semantics 1, 27).
 func (c *checked) logged() {
-	attempts, complete := 0, 0
+	logged, complete := 0, 0
 	for _, r := range c.records {
-		attempts += r.Attempt
-		if r.ParentID != "" { // it may have taken over its predecessor's count
-			for _, p := range c.records {
-				if p.ID == r.ParentID {
-					attempts -= min(p.Attempt, r.Attempt-1)
-				}
-			}
-		}
+		logged += c.attempts[r.ID].began
 	}
-	if len(c.calls) > attempts {
-		c.bad("design §1.1: the provider saw %d calls, the log has %d attempts", len(c.calls), attempts)
+	if len(c.calls) > logged {
+		c.bad("design §1.1: the provider saw %d calls, the log has %d attempts", len(c.calls), logged)
 	}
 	for _, k := range c.calls {
 		if k.complete {
@@ -141,9 +166,32 @@ func (c *checked) logged() {
 		if r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess && complete == 0 {
 			c.bad("semantics 27: %s is a success, no answer was whole", r.ID)
 		}
+		if r.State == ledger.Created && r.LeaseOwner != "" && !c.plan.sickDisk() {
+			c.bad("semantics 6: %s waits in the hands of an owner who does nothing with it", r.ID)
+		}
 		if r.State == ledger.Dispatched && (r.LeaseOwner != "" || r.Hold) && !c.plan.sickDisk() {
 			c.bad("semantics 6: %s is dispatched for ever", r.ID)
 		}
+	}
+}
+
+// definite: what the log calls a definite failure of an effect was one: nothing happened (semantics 3).
+func (c *checked) definite() {
+	failed, without := 0, 0
+	for _, r := range c.records {
+		for _, end := range c.attempts[r.ID].ends {
+			if end == ledger.AttemptFailed {
+				failed++
+			}
+		}
+	}
+	for _, k := range c.calls {
+		if !k.effect {
+			without++
+		}
+	}
+	if c.op.Workflow == "external" && failed > without {
+		c.bad("semantics 3: %d attempts failed for certain, %d calls were without effect", failed, without)
 	}
 }
 
@@ -231,7 +279,7 @@ func (c *checked) resumed(r *request, m marked, body []byte) {
 	if r.status != 200 {
 		return
 	}
-	if m.executions[0] != r.partOf && (c.op.Key || len(c.op.Clients) == 1 || r.began.Sub(r.before) < 2*time.Second) {
+	if m.executions[0] != r.partOf {
 		c.bad("semantics 26: resumed execution %d with execution %d: %v", r.partOf, m.executions[0], r)
 	}
 	if k := c.execution(m.executions[0]); k != nil && r.whole && !bytes.Contains(body, []byte(`"error"`)) {
@@ -300,71 +348,5 @@ func (c *checked) transient() {
 		if !slices.ContainsFunc(c.calls, func(k *call) bool { return k.ended.IsZero() || !k.ended.Before(r.began) }) {
 			c.bad("semantics 14: a failure from before was given again: %v", r)
 		}
-	}
-}
-
-// grace is when a delivered answer is nobody's any more: delivery_grace, its tick, and what the network takes.
-const grace = 2*time.Second + 250*time.Millisecond + 100*time.Millisecond
-
-// adopted: an answer belongs to one client, and to another only because it was lost (semantics 19, 20).
-func (c *checked) adopted() {
-	byIntent := map[string][]*request{}
-	for _, r := range c.requests {
-		if id := r.intent(); id != "" && r.success() {
-			byIntent[id] = append(byIntent[id], r)
-		}
-	}
-	for id, list := range byIntent {
-		whole, excused := 0, 0
-		for _, r := range list {
-			if !r.left {
-				whole++
-			}
-			if r.counted {
-				excused++
-			}
-		}
-		if whole > 1+excused && len(c.downs) == 0 {
-			c.bad("semantics 20: %d clients have the answer of %s", whole, id)
-		}
-		for _, first := range list {
-			for _, r := range list {
-				if !first.left && r.began.After(first.ended.Add(grace)) && !c.suffered(first.began, r.began) && !c.disturbed(first, r) {
-					c.bad("semantics 19: an answer that had arrived was given again:\n%v\n%v", first, r)
-				}
-			}
-		}
-	}
-}
-
-// disturbed says that a request between two others may have adopted the first one's answer, on evidence, and lost it.
-func (c *checked) disturbed(first, r *request) bool {
-	return slices.ContainsFunc(c.requests, func(x *request) bool {
-		return x != first && x != r && (x.counted || x.left || x.after > 0) && x.began.Before(r.began) && x.ended.After(first.began)
-	})
-}
-
-// found: a client that loses its connection and asks again gets the first execution's answer.
-func (c *checked) found() {
-	if c.plan.faulty() || c.plan.Workers < 100 || len(c.op.Clients) != 1 || c.op.Workflow != "default" {
-		return
-	}
-	for _, t := range c.op.Turns {
-		if t.Do != works {
-			return
-		}
-	}
-	for _, t := range c.op.Clients[0].Tries { // what a slow client has not read when delivery_grace is over is taken for read
-		if t.Slow > 0 || t.Fresh || t.Deadline > 0 || t.Timeout > 0 || t.Leave == dark || t.Leave == endless || t.Leave == closes {
-			return
-		}
-	}
-	for _, r := range c.requests {
-		if strings.Contains(r.code(), "stream_lost") {
-			return
-		}
-	}
-	if len(c.calls) > 1 {
-		c.bad("semantics 20: %d calls for one client that asked again", len(c.calls))
 	}
 }

@@ -21,9 +21,9 @@ type request struct {
 
 	began, ended time.Time
 	counted      bool
-	after        int       // Last-Event-ID
-	partOf       int       // the execution that it resumes
-	before       time.Time // when that was asked for
+	number       int // of the try, from 0
+	after        int // Last-Event-ID
+	partOf       int // the execution that it resumes
 	err          error
 	status       int
 	header       http.Header
@@ -70,7 +70,7 @@ func (h *history) client(o *op, n int) {
 
 // ask makes one request and notes what came.
 func (h *history) ask(o *op, n int, last *request, t *try, i int, counted bool) *request {
-	r := &request{op: o, client: n, try: t, began: time.Now(), counted: counted, header: http.Header{}}
+	r := &request{op: o, client: n, try: t, began: time.Now(), counted: counted, number: i, header: http.Header{}}
 	if n >= 0 {
 		r.twist = o.Clients[n].Twist
 		if r.twist != "" && i == 0 && len(o.Clients[n].Tries) > 1 {
@@ -96,7 +96,7 @@ func (r *request) resume(last *request) {
 		return
 	}
 	body := clean(last.op, last.body)
-	r.after, r.partOf, r.before = bytes.Count(body, last.op.gap()), m.executions[0], last.began
+	r.after, r.partOf = bytes.Count(body, last.op.gap()), m.executions[0]
 }
 
 // gap ends an event of the operation's stream.
@@ -128,6 +128,9 @@ func (h *history) exchange(r *request, i int) error {
 	case broken, dark:
 		k.breakAfter(0, at+300, r.try.Leave == dark)
 		_ = c.SetReadDeadline(time.Now().Add(40 * time.Second))
+	case silent:
+		k.breakAfter(0, at, true)
+		_ = c.SetReadDeadline(time.Now().Add(r.try.After))
 	case early:
 		leaves := time.AfterFunc(r.try.After, func() { r.left = true; c.abort() })
 		defer leaves.Stop()
@@ -139,6 +142,11 @@ func (h *history) exchange(r *request, i int) error {
 	return r.read(c, at)
 }
 
+// broken says that the network may have broken r.
+func (r *request) broken() bool {
+	return r.try.Leave == broken || r.try.Leave == dark || r.try.Leave == silent
+}
+
 // exampleBytes is as long as this request's answer.
 func (r *request) exampleBytes(pieces int) []byte {
 	return bytes.Join(answerOf(r.op.path(r.twist), r.op.ID, 10, r.op.Stream, pieces), nil)
@@ -147,7 +155,7 @@ func (r *request) exampleBytes(pieces int) []byte {
 func (r *request) read(c *end, at int) error {
 	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 4<<10), &http.Request{Method: "POST"})
 	if err != nil {
-		r.left = r.left || r.try.Leave == broken || r.try.Leave == dark
+		r.left = r.left || r.broken()
 		return err
 	}
 	r.status, r.header = resp.StatusCode, resp.Header
@@ -164,7 +172,7 @@ func (r *request) read(c *end, at int) error {
 			return nil
 		}
 		if err != nil {
-			r.left = r.left || r.try.Leave == broken || r.try.Leave == dark
+			r.left = r.left || r.broken()
 			return err
 		}
 		if len(r.body) >= at {
@@ -230,6 +238,9 @@ func (r *request) headBytes(i int) []byte {
 	}
 	if r.counted {
 		fmt.Fprintf(&b, "X-Stainless-Retry-Count: %d\r\n", i)
+	}
+	if r.client >= 0 && o.Clients[r.client].Rival {
+		fmt.Fprintf(&b, "%s: 1\r\n", rivalHeader)
 	}
 	if r.after > 0 {
 		fmt.Fprintf(&b, "Last-Event-ID: %d\r\n", r.after)

@@ -3,10 +3,7 @@ package simulation
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -14,12 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
-	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
-	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite/faultdisk"
 )
 
@@ -76,6 +70,7 @@ type history struct {
 	skew     time.Duration
 	fault    func(faultdisk.Op) error
 	downs    []time.Time // when a process ended, or the disk suffered
+	hard     []time.Time // … and could do nothing, not only was slow
 	requests []*request
 	maxDrain int
 	wrong    []string
@@ -100,175 +95,6 @@ func (h *history) violation(format string, a ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wrong = append(h.wrong, fmt.Sprintf(format, a...))
-}
-
-// process is one life of the gateway's program.
-type process struct {
-	h      *history
-	store  *sqlite.Ledger
-	log    *intent.Log
-	gw     *gateway.Gateway
-	server *http.Server
-	net    *listener
-	calls  upstream.Client
-	stop   func()
-	dead   atomic.Bool
-	ending atomic.Bool
-	over   chan struct{}         // closed when it has ended; a channel, because fake time stands still for a mutex
-	armed  atomic.Pointer[event] // dies at a point of its next commit
-	mu     sync.Mutex
-	links  []*link // to the provider
-}
-
-// start brings the gateway up on the disk, as serve does.
-func (h *history) start() (*process, error) {
-	ctx := context.Background()
-	p := &process{over: make(chan struct{}), h: h, net: newListener()}
-	logger := slog.New(slog.DiscardHandler)
-	if h.world.verbose {
-		logger = slog.New(slog.NewTextHandler(logWriter{h}, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}
-	var err error
-	p.store, err = sqlite.Open(ctx, sqlite.Config{Path: storePath, Env: "sim", Disk: h.disk, Readers: 1, Logger: logger, Hook: p.point,
-		Wall: func() time.Time { h.mu.Lock(); defer h.mu.Unlock(); return time.Now().Add(h.skew) },
-		Mono: func() time.Duration { return time.Since(h.began) }})
-	if err != nil {
-		return nil, fmt.Errorf("open: %w", err)
-	}
-	cfg := h.world.policies[h.plan.Workers]
-	p.log = intent.New(intent.Config{Ledger: p.store, CommitWait: cfg.Limits.CommitWait, Exclusive: true, Logger: logger})
-	if _, err = p.log.Recover(ctx); err == nil {
-		p.calls = upstream.New(upstream.Config{DialContext: p.dial})
-		p.gw, err = gateway.New(ctx, gateway.Config{Policy: cfg, Ledger: p.store, Log: p.log, Upstream: p.calls, Logger: logger})
-	}
-	if err != nil {
-		p.log.Close()
-		return nil, fmt.Errorf("start: %w", joinClose(err, p.store))
-	}
-	p.server = &http.Server{Handler: p.gw, ConnContext: gateway.ConnContext, ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn)}
-	served := make(chan struct{})
-	go func() { _ = p.server.Serve(gateway.Watch(p.net)); close(served) }()
-	background, stop := context.WithCancel(ctx)
-	ran := make(chan struct{})
-	go func() { _ = p.log.Run(background); close(ran) }()
-	p.stop = func() { stop(); <-ran; <-served }
-	return p, nil
-}
-
-func joinClose(err error, store *sqlite.Ledger) error {
-	if e := store.Close(); e != nil {
-		return fmt.Errorf("%w; and close: %w", err, e)
-	}
-	return err
-}
-
-type logWriter struct{ h *history }
-
-func (w logWriter) Write(p []byte) (int, error) {
-	w.h.logf("gateway: %s", strings.TrimSpace(string(p)))
-	return len(p), nil
-}
-
-// dial connects to the provider. The dead call nobody.
-func (p *process) dial(ctx context.Context, _, _ string) (net.Conn, error) {
-	k := newLink(time.Millisecond, 64<<10)
-	c, err := p.h.far.net.dial(ctx, k)
-	if err != nil {
-		return nil, err
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dead.Load() {
-		k.sever()
-		return nil, syscall.ECONNREFUSED
-	}
-	p.links = append(p.links, k)
-	return c, nil
-}
-
-// point is a point of a commit, where an armed process dies.
-func (p *process) point(name string) {
-	if e := p.armed.Load(); e != nil && e.Point == name && p.armed.CompareAndSwap(e, nil) {
-		p.h.die(p, e.Kind)
-	}
-}
-
-// die ends a process at once: nothing of it reaches anybody any more. What Go cannot kill unwinds aside.
-func (h *history) die(p *process, kind string) {
-	if p.dead.Swap(true) {
-		return
-	}
-	h.logf("event: %s", kind)
-	h.mu.Lock()
-	if kind == "power" {
-		h.disk.Cut(h.cutRng)
-	} else {
-		h.disk.Kill()
-	}
-	h.downs = append(h.downs, time.Now())
-	h.near = nil
-	h.mu.Unlock()
-	p.net.kill()
-	p.mu.Lock()
-	for _, k := range p.links {
-		k.sever()
-	}
-	p.mu.Unlock()
-	h.dead.Go(func() {
-		p.shut(0)
-		h.disk.Boot()
-		h.mu.Lock()
-		h.disk.SetFault(h.fault)
-		h.mu.Unlock()
-		h.revive()
-	})
-}
-
-// revive starts the next process, until one comes up.
-func (h *history) revive() {
-	for {
-		p, err := h.start()
-		if err == nil {
-			h.logf("event: up")
-			h.mu.Lock()
-			h.near = p
-			h.downs = append(h.downs, time.Now())
-			h.mu.Unlock()
-			return
-		}
-		h.logf("event: the gateway does not start: %v", err)
-		if h.plan.End*10 < time.Since(h.began) {
-			h.violation("the gateway does not come up again: %v", err)
-			return
-		}
-		time.Sleep(500 * time.Millisecond)
-	}
-}
-
-// shut ends a process in order, or lets go of what is left of it.
-func (p *process) shut(patience time.Duration) {
-	if !p.ending.CompareAndSwap(false, true) {
-		<-p.over
-		return
-	}
-	defer close(p.over)
-	p.unwind(patience)
-}
-
-func (p *process) unwind(patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	p.gw.Drain(ctx)
-	if !p.dead.Load() {
-		_ = p.server.Shutdown(ctx)
-	}
-	_ = p.server.Close()
-	p.stop()
-	p.calls.CloseIdle()
-	p.log.Close()
-	if err := p.store.Close(); err != nil {
-		p.h.logf("event: close: %v", err)
-	}
 }
 
 // happen lets one event come.
@@ -301,7 +127,7 @@ func (h *history) restart(p *process, patience time.Duration) {
 	h.logf("event: restart")
 	h.mu.Lock()
 	h.near = nil
-	h.downs = append(h.downs, time.Now())
+	h.suffers(true)
 	h.mu.Unlock()
 	p.shut(patience)
 	if !p.dead.Load() { // else its death revives it
@@ -309,11 +135,22 @@ func (h *history) restart(p *process, patience time.Duration) {
 	}
 }
 
-// suffer makes the disk slow or faulty for a time.
+// suffers notes the time of a fault, or of its end; h.mu is held.
+func (h *history) suffers(hard bool) {
+	h.downs = append(h.downs, time.Now())
+	if hard {
+		h.hard = append(h.hard, time.Now())
+	}
+}
+
+// suffer makes the disk slow or faulty for a time, or for one sync of the log.
 func (h *history) suffer(e event) {
 	h.logf("event: disk: %s for %v", e.Kind, e.For)
-	h.setFault(func(op faultdisk.Op) error {
+	var once atomic.Bool
+	h.setFault(e.Kind != "slow" || e.Delay > mild, func(op faultdisk.Op) error {
 		switch {
+		case e.Kind == "sync" && op.Kind == faultdisk.Sync && strings.HasSuffix(op.File, "-wal") && once.CompareAndSwap(false, true):
+			return syscall.EIO
 		case e.Kind == "slow" && op.Kind == faultdisk.Sync:
 			time.Sleep(e.Delay)
 		case e.Kind == "eio" && (op.Kind == faultdisk.Sync || op.Kind == faultdisk.Write):
@@ -324,15 +161,15 @@ func (h *history) suffer(e event) {
 		return nil
 	})
 	time.Sleep(e.For)
-	h.setFault(nil)
+	h.setFault(e.Kind != "slow" || e.Delay > mild, nil)
 	h.logf("event: disk: well")
 }
 
-func (h *history) setFault(f func(faultdisk.Op) error) {
+func (h *history) setFault(hard bool, f func(faultdisk.Op) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fault = f
-	h.downs = append(h.downs, time.Now())
+	h.suffers(hard)
 	h.disk.SetFault(f)
 }
 
@@ -385,7 +222,9 @@ func (h *history) watch(ended chan struct{}) {
 		p := h.near
 		h.mu.Unlock()
 		if p != nil {
-			h.maxDrain = max(h.maxDrain, p.gw.Holding().Drains)
+			for _, g := range p.gateways() {
+				h.maxDrain = max(h.maxDrain, g.Holding().Drains)
+			}
 		}
 	}
 }
@@ -412,13 +251,16 @@ func (h *history) rest() {
 		return
 	}
 	time.Sleep(90 * time.Second)
-	if held := p.gw.Holding(); held != (gateway.Holding{}) {
-		h.violation("at rest the gateway holds %+v", held)
+	for _, g := range p.gateways() {
+		if held := g.Holding(); held != (gateway.Holding{}) {
+			h.violation("at rest the gateway holds %+v", held)
+		}
 	}
 	p.armed.Store(nil)
 	records := h.records(p.store)
+	attempts := h.attempts(p.store, records)
 	p.shut(30 * time.Second)
-	h.check(records)
+	h.check(records, attempts)
 }
 
 func (h *history) records(l ledger.Ledger) []*ledger.Record {
@@ -436,4 +278,31 @@ func (h *history) records(l ledger.Ledger) []*ledger.Record {
 		}
 		before = page[len(page)-1].ID
 	}
+}
+
+// attempts are those of one intent, as its history has them.
+type attempts struct {
+	began int
+	ends  []ledger.AttemptEnd
+}
+
+func (h *history) attempts(l ledger.Ledger, records []*ledger.Record) map[string]attempts {
+	byID := map[string]attempts{}
+	for _, r := range records {
+		list, err := l.History(context.Background(), r.ID)
+		if err != nil {
+			h.violation("the history of %s cannot be read: %v", r.ID, err)
+		}
+		var a attempts
+		for _, e := range list {
+			switch e.Kind {
+			case "attempt":
+				a.began++
+			case "attempt_end":
+				a.ends = append(a.ends, e.End)
+			}
+		}
+		byID[r.ID] = a
+	}
+	return byID
 }

@@ -1,13 +1,11 @@
 package simulation
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,65 +143,24 @@ func (w *world) many(t *testing.T, first uint64, count, enough int) int {
 	return int(failed.Load())
 }
 
-// report prints a broken history, made as small as it gets.
+// report prints a broken history, made as small as it gets, and keeps it. Of a program that is broken on purpose it is
+// kept only where HOLDFAST_KEEP gives it a name.
 func (w *world) report(t *testing.T, p *plan, wrong []string) {
-	if mutant.Built {
+	name := os.Getenv("HOLDFAST_KEEP")
+	if mutant.Built && name == "" {
 		t.Errorf("seed %d: %s", p.Seed, wrong[0])
 		return
 	}
 	parts, often := w.shrink(t, p)
-	t.Errorf("seed %d (again in %d of %d tries; HOLDFAST_SEED=%d HOLDFAST_WITHOUT=%q):\n%s\n%v", p.Seed, often, tries, p.Seed,
-		strings.Join(parts, " "), strings.Join(wrong, "\n"), p.without(parts))
-}
-
-// tries is how often a history is lived through to see whether it breaks: what happens at the same instant happens
-// in an order that no seed decides.
-const tries = 4
-
-func (w *world) breaks(t *testing.T, p *plan) (often int) {
-	for range tries {
-		if wrong, _ := w.play(t, p); len(wrong) > 0 {
-			often++
-		}
+	small := p.without(parts)
+	if name == "" {
+		name = itoa(int(p.Seed))
 	}
-	return often
-}
-
-// shrink leaves out of a plan whatever it does not need to break.
-func (w *world) shrink(t *testing.T, p *plan) (parts []string, often int) {
-	if often = w.breaks(t, p); often == 0 {
-		return nil, 0
-	}
-	for _, part := range p.parts() {
-		more := append(slices.Clone(parts), part)
-		if n := w.breaks(t, p.without(more)); n > 0 {
-			parts, often = more, n
-		}
-	}
-	return parts, often
-}
-
-// TestKeptSeeds lives through the histories that once broke an invariant: a seed and what is left out of it, a line.
-func TestKeptSeeds(t *testing.T) {
-	f, err := os.Open(filepath.Join("testdata", "seeds"))
+	small.Why = wrong[0][:min(len(wrong[0]), 200)]
+	path, err := small.keep(name)
 	if err != nil {
-		t.Fatal(err)
+		t.Errorf("the history is not kept: %v", err)
 	}
-	defer f.Close()
-	w := newWorld(t, false)
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
-		}
-		seed, err := strconv.ParseUint(words[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := newPlan(seed).without(words[1:])
-		if wrong, _ := w.play(t, p); len(wrong) > 0 {
-			t.Errorf("%v\n%s", p, strings.Join(wrong, "\n"))
-		}
-	}
+	t.Errorf("seed %d (again in %d of %d tries; HOLDFAST_SEED=%d HOLDFAST_WITHOUT=%q; kept as %s):\n%s\n%v", p.Seed, often, tries, p.Seed,
+		strings.Join(parts, " "), path, strings.Join(wrong, "\n"), small)
 }

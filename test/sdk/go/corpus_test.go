@@ -91,7 +91,7 @@ func playBroken(t *testing.T, c client, r recording, script string) {
 		return // the break came together with the first content: nothing was visible yet (semantics 22)
 	}
 	if got.text != r.Text {
-		t.Errorf("text %s, want %s", excerpt(got.text), excerpt(r.Text))
+		t.Errorf("text %s, want %s; error %v; wire: %s", excerpt(got.text), excerpt(r.Text), err, tail(tape.last().bytes()))
 	}
 }
 

@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// outcome is how an attempt ended that did not succeed, with what its clients get if nothing follows it.
+type outcome struct {
+	verdict
+	how  ending
+	body *ledger.Body // kept as evidence, or as the answer
+	// The provider's own error: what is shown of it, and how it is kept.
+	document []byte
+	reply    *stored
+	answered *stored
+
+	health   breaker.Result // what it says of the provider; counted once
+	visible  bool           // clients have a part of the answer
+	recorded bool           // the attempt's end is on record
+	evidence json.RawMessage
+}
+
+// again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
+func (e *execution) again(o *outcome) bool {
+	e.attempted(o.end, o.kind)
+	o.health = e.health(&o.verdict)
+	f, d := e.decide(o)
+	if d.Action == decision.Retry || d.Action == decision.Wait {
+		if e.nest.route.Budget().Take() {
+			return e.follow(o, f, d)
+		}
+		f.Spent = true // somebody else took it in this moment
+		d = decision.Decide(f, e.nest.rules.decide)
+	}
+	o.evidence = evidence(f, d)
+	e.nest.quit(o.health)
+	e.conclude(o)
+	return false
+}
+
+// decide asks the one function that decides (semantics 5).
+func (e *execution) decide(o *outcome) (decision.Facts, decision.Decision) {
+	f := decision.Facts{Signal: o.signal, Status: o.status, End: ends[o.end], Hold: e.op.Head().Hold, Visible: o.visible,
+		Left: e.attached() == 0 || e.stopped(), Broken: !e.nest.ticket.Live(), Attempt: e.attempts() + e.inherited,
+		Spent: e.nest.route.Budget().Tokens() < 1, Remaining: e.budget.Remaining(time.Now()), Roll: rand.Float64()}
+	return f, decision.Decide(f, e.nest.rules.decide)
+}
+
+// stopped says that the call was broken off for good: by its clients, or by this process's end.
+func (e *execution) stopped() bool {
+	c := e.cause()
+	return leftAlone(c) || errors.Is(c, errInterrupted)
+}
+
+var ends = map[ledger.AttemptEnd]decision.End{ledger.AttemptSuccess: decision.Success, ledger.AttemptFailed: decision.Failed,
+	ledger.AttemptUnknown: decision.Unknown, ledger.AttemptNotSent: decision.NotSent}
+
+// evidence is what the log keeps of a decision, so that another policy can be asked about it.
+func evidence(f decision.Facts, d decision.Decision) json.RawMessage {
+	f.Signal.Message = "" // the provider's words may quote the request
+	p, err := json.Marshal(struct {
+		Facts    decision.Facts    `json:"facts"`
+		Decision decision.Decision `json:"decision"`
+	}{f, d})
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+// follow waits as decided and makes the next attempt durable (semantics 32, 36).
+func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bool {
+	o.evidence = evidence(f, d)
+	e.logEnd(o.verdict)
+	e.next.Trigger = "retry: " + o.reason
+	e.clear()
+	if !e.resend(o, d) {
+		e.nest.route.Budget().Put()
+		e.nest.quit(o.health)
+		e.conclude(o)
+		return false
+	}
+	e.sending()
+	if e.attached() == 0 {
+		e.outlived(o)
+		return false
+	}
+	e.g.observer.Retry(e.wf.Name, f.Trigger())
+	return true
+}
+
+// outlived ends an attempt whose last client left while it was put on record: none begins for a client that left
+// (semantics 25).
+func (e *execution) outlived(o *outcome) {
+	e.nest.route.Budget().Put()
+	e.nest.quit(o.health)
+	o.end, o.reason, o.rule = ledger.AttemptNotSent, "its client left while the attempt was put on record", "semantics 25"
+	o.body, o.recorded = nil, false
+	e.conclude(o)
+}
+
+// resend makes the next attempt durable once its time has come. While nothing of the call is on its way the last client
+// to leave ends it.
+func (e *execution) resend(o *outcome, d decision.Decision) bool {
+	// A held intent has its definite failure on record first: a crash in the wait must not make it an unknown one.
+	apart := d.Action == decision.Wait || e.op.Head().Hold
+	if apart && !e.endAttempt(o, d.Delay) {
+		return false
+	}
+	resting := e.rest()
+	ready := resting && e.await(o, d)
+	e.work()
+	if !ready {
+		return false
+	}
+	if apart {
+		return e.durable(e.op.Dispatch(e.next))
+	}
+	ending := o.verdict.ending()
+	ending.Evidence = o.evidence
+	err := e.op.Again(ending, e.next)
+	o.recorded = err == nil
+	return e.durable(err)
+}
+
+// await waits as decided: a short wait keeps slot and permit, a longer one gives both back (semantics 36).
+func (e *execution) await(o *outcome, d decision.Decision) bool {
+	if d.Action == decision.Wait {
+		e.nest.quit(o.health)
+		o.health = breaker.Ignored
+	}
+	if !e.sleep(d.Delay) {
+		return false
+	}
+	limit := time.Now().Add(e.patience())
+	var b *barred
+	var err error
+	switch {
+	case d.Action == decision.Wait:
+		b, err = e.nest.waitIn(e.ctx, e.nest.enter(), limit)
+	case o.cooled || !e.nest.ticket.Live():
+		b, err = e.nest.renewIn(e.ctx, limit)
+	}
+	return b == nil && err == nil
+}
+
+// endAttempt puts the end of an attempt on record before a wait.
+func (e *execution) endAttempt(o *outcome, delay time.Duration) bool {
+	ending := o.verdict.ending()
+	ending.Evidence, ending.ReadyAt = o.evidence, e.readyAt(delay)
+	if delay > decision.NestWait {
+		ending.Lane = intent.LaneAdmission
+	}
+	err := e.op.EndAttempt(ending)
+	o.recorded = err == nil
+	return e.durable(err)
+}
+
+// durable says whether a write came through; without it nothing is sent.
+func (e *execution) durable(err error) bool {
+	if err != nil {
+		e.g.observer.StoreError(e.wf.Name)
+		e.g.logger.Error("a further attempt could not be put on record; nothing is sent", "intent", e.op.ID(), "error", err)
+	}
+	return err == nil
+}
+
+// sleep waits for d. It is false when the call is broken off meanwhile, by its last client above all.
+func (e *execution) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-e.ctx.Done():
+		return false
+	}
+}
+
+// clear forgets what an attempt brought, of which nobody has seen anything.
+func (e *execution) clear() {
+	e.rec.reset()
+	e.anew()
+}
+
+// health is what an attempt says of its provider (semantics 34): its own failures alone count, neither what it refuses
+// nor what we or our clients broke off.
+func (e *execution) health(v *verdict) breaker.Result {
+	if v.limited || e.stopped() && !mutant.On("cancel-is-failure") {
+		return breaker.Ignored
+	}
+	if decision.Unhealthy(v.signal) {
+		return breaker.Failure
+	}
+	return breaker.Ignored
+}
+
+// cool sets the route's cool-down where the provider says how long to stay away (semantics 34).
+func (e *execution) cool(v *verdict) {
+	if wait := decision.Cooldown(v.signal); wait > 0 {
+		e.nest.route.Cool(wait, v.kind)
+		v.cooled = true
+	}
+}

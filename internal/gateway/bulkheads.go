@@ -1,0 +1,45 @@
+package gateway
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Bulkhead is what a workflow's bulkhead at one tier holds now.
+type Bulkhead struct {
+	Workflow string
+	Tier     string
+	// Provider is where the tier sends its calls; empty where the path decides.
+	Provider string
+	// Name is that of a shared bulkhead: the figures are then those of all that share it.
+	Name    string
+	Max     int // slots
+	Used    int // in use; more than Max for a while after Max was lowered
+	Waiting int // calls that wait for a slot
+}
+
+// Bulkheads returns all that bound calls, by workflow and tier. A tier that only limits.workers bounds has none.
+func (g *Gateway) Bulkheads() []Bulkhead {
+	var all []Bulkhead
+	for i := range g.policy.Workflows {
+		w := &g.policy.Workflows[i]
+		for name, t := range g.nests[w.Name].tiers {
+			if t.slots == nil {
+				continue
+			}
+			b := Bulkhead{Workflow: w.Name, Tier: name, Provider: name, Name: w.Bulkhead.Name}
+			if len(w.Tiers) == 1 {
+				b.Provider = w.Tiers[0].Provider
+				if own := w.Tiers[0].Bulkhead; own != nil {
+					b.Name = own.Name
+				}
+			}
+			b.Max, b.Used, _, b.Waiting = t.slots.Snapshot()
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b Bulkhead) int {
+		return cmp.Or(cmp.Compare(a.Workflow, b.Workflow), cmp.Compare(a.Tier, b.Tier))
+	})
+	return all
+}

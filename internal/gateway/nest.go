@@ -1,0 +1,261 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/bulkhead"
+	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
+	"github.com/holdfast-ai/holdfast/retry"
+)
+
+// The nest is what stands around an upstream call, from the outside in: bulkhead, route (pause, cool-down, breaker),
+// retry, time-out (design.md §2). A slot and a permit are held from before the claim to the end of the last attempt;
+// a wait longer than decision.NestWait gives both back (semantics 36).
+
+// rules are what a workflow says of its nest, made ready once.
+type rules struct {
+	breaker breaker.Config
+	decide  decision.Policy
+	tiers   map[string]*tier
+}
+
+// tier is a workflow's place at one provider: its slots, and those of them that work for nobody may hold.
+type tier struct {
+	slots  *bulkhead.Semaphore // nil: only limits.workers
+	waits  bool                // bulkhead.wait
+	quota  int                 // semantics 25
+	drains *drains             // of all that share the slots, or limits.workers
+}
+
+// shared is what tiers have in common: slots by the bulkhead's name, and who drains in them.
+type shared struct {
+	slots  map[string]*bulkhead.Semaphore
+	drains map[string]*drains // "": in limits.workers
+}
+
+// nests compiles the nest of every workflow. Workflows that name the same bulkhead share it (semantics 33).
+func nests(cfg *policy.Config) map[string]*rules {
+	all := make(map[string]*rules, len(cfg.Workflows))
+	common := shared{map[string]*bulkhead.Semaphore{}, map[string]*drains{"": {}}}
+	for i := range cfg.Workflows {
+		w := &cfg.Workflows[i]
+		r := &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
+			ResetTimeout: w.Breaker.ResetTimeout, ProbeLease: max(w.Breaker.ResetTimeout, w.Timeouts.Attempt), Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
+		for _, name := range tierNames(cfg, w) {
+			r.tiers[name] = newTier(cfg, w, common)
+		}
+		all[w.Name] = r
+	}
+	return all
+}
+
+// DecisionPolicy is what decision.Decide needs of a workflow for a call that a client waits for (semantics 37).
+func DecisionPolicy(w *policy.Workflow) decision.Policy {
+	attempts := w.Retry.MaxAttempts
+	if n := w.Lanes.InteractiveAdmission.MaxAttempts; n > 0 {
+		attempts = min(attempts, n)
+	}
+	return decision.Policy{On: w.Retry.On, Backoff: retry.Policy{MaxAttempts: attempts, Base: w.Retry.Base, Max: w.Retry.Max},
+		MaxAttempts: attempts, MaxWait: w.Lanes.InteractiveAdmission.MaxWait}
+}
+
+// tierNames are the tiers that a call of w can be sent to: its own, or one for each provider that a path can name.
+func tierNames(cfg *policy.Config, w *policy.Workflow) []string {
+	if len(w.Tiers) == 1 && w.Tiers[0].Name != "" {
+		return []string{w.Tiers[0].Name}
+	}
+	names := make([]string, len(cfg.Providers))
+	for i := range cfg.Providers {
+		names[i] = cfg.Providers[i].Name
+	}
+	return names
+}
+
+func newTier(cfg *policy.Config, w *policy.Workflow, common shared) *tier {
+	b := w.Bulkhead
+	if len(w.Tiers) == 1 && w.Tiers[0].Bulkhead != nil {
+		b = *w.Tiers[0].Bulkhead
+	}
+	slots := b.MaxConcurrent
+	if slots <= 0 {
+		slots = cfg.Limits.Workers
+	}
+	t := &tier{waits: b.Wait, quota: max(1, int(float64(slots)*w.FinishQuota))}
+	switch {
+	case b.MaxConcurrent <= 0:
+		t.drains = common.drains[""]
+	case b.Name == "":
+		t.slots, t.drains = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve}), &drains{}
+	default:
+		if common.slots[b.Name] == nil {
+			common.slots[b.Name] = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve})
+			common.drains[b.Name] = &drains{}
+		}
+		t.slots, t.drains = common.slots[b.Name], common.drains[b.Name]
+	}
+	return t
+}
+
+// nest is one execution's place in it.
+type nest struct {
+	rules    *rules
+	tier     *tier
+	route    *route.Route
+	priority bulkhead.Priority
+
+	slot   bool
+	inside bool
+	ticket route.Ticket
+}
+
+// barred says why an attempt may not be sent now.
+type barred struct {
+	code    Code
+	message string
+	wait    time.Duration   // until it is worth asking again; 0 where only changed tells
+	changed <-chan struct{} // closed when it is worth asking again
+	patient bool            // a client may wait for it
+}
+
+// refusal is what a client is told that does not wait. Where a probe decides, a moment is as good a guess as any; where a
+// person does, there is none.
+func (b *barred) refusal() *Error {
+	e := &Error{Code: b.code, Message: b.message, Wait: b.wait}
+	if e.Wait == 0 && b.changed != nil {
+		e.Wait = time.Second
+	}
+	return e
+}
+
+// enter takes a slot and the route's permit, without waiting.
+func (n *nest) enter() *barred {
+	if !n.slot && n.tier.slots != nil {
+		if !n.tier.slots.Try(bulkhead.Interactive) {
+			return &barred{code: CodeBulkheadFull, message: "all slots of this tier's bulkhead are in use; nothing was sent", patient: n.tier.waits}
+		}
+		n.slot = true
+	}
+	t, refused := n.route.Enter()
+	if refused == nil {
+		n.ticket, n.inside = t, true
+		return nil
+	}
+	n.freeSlot()
+	return barredBy(refused)
+}
+
+func barredBy(r *route.Refusal) *barred {
+	switch r.Kind {
+	case route.Cooling:
+		return &barred{code: CodeRateLimited, message: "the route is cooling down (" + r.Reason + "); nothing was sent",
+			wait: r.Wait, changed: r.Changed, patient: true}
+	case route.Paused:
+		return &barred{code: CodeCircuitOpen, message: "the route is paused by an operator (" + r.Reason + "); nothing was sent", wait: r.Wait}
+	}
+	return &barred{code: CodeCircuitOpen, message: "the route's circuit breaker is open (" + r.Reason + "); nothing was sent", wait: r.Wait}
+}
+
+// waitIn enters as soon as it may, until limit. It returns nil when it is in, else what stood in the way; with ctx over
+// it returns ctx's cause.
+func (n *nest) waitIn(ctx context.Context, b *barred, limit time.Time) (*barred, error) {
+	for b != nil {
+		left := time.Until(limit)
+		if !b.patient || left <= 0 || b.wait > left {
+			return b, nil
+		}
+		if b.code == CodeBulkheadFull {
+			if got, err := n.waitSlot(ctx, limit); !got {
+				return b, err
+			}
+		} else if err := b.await(ctx, left); err != nil {
+			return b, err
+		}
+		b = n.enter()
+	}
+	return nil, nil
+}
+
+// waitSlot waits in the bulkhead's own line: by priority, then first come. It gets none when the limit comes first, or
+// the line is too long.
+func (n *nest) waitSlot(ctx context.Context, limit time.Time) (got bool, err error) {
+	bounded, stop := context.WithDeadline(ctx, limit)
+	defer stop()
+	if err := n.tier.slots.Acquire(bounded, bulkhead.Interactive, n.priority); err != nil {
+		return false, context.Cause(ctx)
+	}
+	n.slot = true
+	return true, nil
+}
+
+func (b *barred) await(ctx context.Context, left time.Duration) error {
+	if b.wait > 0 {
+		left = b.wait
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.changed:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// quit gives slot and permit back, with what the route's health is to be taken from.
+func (n *nest) quit(health breaker.Result) {
+	if n.inside {
+		n.inside = false
+		n.ticket.Done(health)
+	}
+	n.freeSlot()
+}
+
+func (n *nest) freeSlot() {
+	if n.slot {
+		n.slot = false
+		n.tier.slots.Release(bulkhead.Interactive)
+	}
+}
+
+// renew asks the route again, in mid-nest: a retry goes by a cool-down that was set meanwhile. The permit that is held
+// ends without a verdict: the breaker sees one result of a nest (design.md §2).
+func (n *nest) renew() *barred {
+	t, refused := n.ticket.Renew()
+	if refused != nil {
+		return barredBy(refused)
+	}
+	n.ticket = t
+	return nil
+}
+
+// renewIn asks the route again until limit, the slot kept.
+func (n *nest) renewIn(ctx context.Context, limit time.Time) (*barred, error) {
+	for {
+		b := n.renew()
+		left := time.Until(limit)
+		if b == nil || !b.patient || left <= 0 || b.wait > left {
+			return b, nil
+		}
+		if err := b.await(ctx, left); err != nil {
+			return b, err
+		}
+	}
+}
+
+// errGone ends a wait in which the last client left.
+var errGone = errors.New("its client left while it waited")
+
+// credentialMark separates routes by the credential that goes out, without showing it.
+func (g *Gateway) credentialMark(credential string) string {
+	var buf [256]byte
+	sum := sha256.Sum256(append(append(append(buf[:0], "route"...), g.salt...), credential...))
+	return hex.EncodeToString(sum[:4])
+}

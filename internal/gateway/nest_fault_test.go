@@ -1,0 +1,168 @@
+package gateway_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/internal/route"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// BR-041: concurrency is a gauge: the provider never sees more calls at once than there are slots, however often callers
+// push and however long answers take.
+func TestBR041ConcurrencyIsAGauge(t *testing.T) {
+	r := nestRig(t)
+	r.always("gauge", `{"work_ms":15}`)
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			for range 12 {
+				if a := r.do(chat("gauge").workflow("report")); a.status != 200 && a.code() != "bulkhead_full" {
+					t.Errorf("%d %s", a.status, a.body)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := r.sim.Counts("gauge").MaxInFlight; n > 3 {
+		t.Errorf("%d calls at once on 3 slots", n)
+	}
+	r.atRest()
+}
+
+// BR-060: whatever kind of connection fails is the provider's failure; the client sees neither a Go error nor a host name.
+func TestBR060TransportFailuresCount(t *testing.T) {
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := closed.Addr().String()
+	_ = closed.Close()
+	eof, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer eof.Close()
+	hole, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hole.Close()
+	go func() {
+		for {
+			c, err := eof.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close()
+		}
+	}()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	for name, base := range map[string]string{
+		"refused": "http://" + refused + "/v1", "dns": "http://provider.invalid/v1", "tls": secure.URL + "/v1",
+		"eof": "http://" + eof.Addr().String() + "/v1", "blackhole": "http://" + hole.Addr().String() + "/v1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			yaml := strings.Replace(nested, `"SIM/v1"`, `"`+base+`"`, 1)
+			yaml = strings.Replace(yaml, "default: {retry: {", "default: {timeouts: {first_token: 100ms, attempt: 100ms, total: 5s, request: 6s}, retry: {max_attempts: 1, ", 1)
+			r := newRig(t, func(c *rigConfig) { c.yaml = yaml })
+			a := r.do(chat("down"))
+			if a.status != 502 && a.status != 504 {
+				t.Errorf("%d %s", a.status, a.body)
+			}
+			for _, secret := range []string{"127.0.0.1", "provider.invalid", "dial", "lookup", "x509"} {
+				if strings.Contains(string(a.body), secret) {
+					t.Errorf("the client sees %q: %s", secret, a.body)
+				}
+			}
+			if l := r.routes.List(); len(l) != 1 || l[0].Breaker.Failures != 1 {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+// A fault that an operator injects into a route reaches the calls on it, as the provider's own would.
+func TestInjectedFaults(t *testing.T) {
+	r := nestRig(t)
+	until := time.Now().Add(time.Hour)
+	inject := func(f route.Fault) {
+		t.Helper()
+		f.Until, f.Probability = until, 1
+		if _, err := r.routes.Inject("openai/*", f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	heal := func() {
+		t.Helper()
+		if _, err := r.routes.Heal("openai/*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	inject(route.Fault{Status: 503})
+	a := r.must(chat("status"), 503)
+	if a.header.Get("Holdfast-Attempts") != "3" || !strings.Contains(string(a.body), "injected") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	r.calls("status", 0)
+	heal()
+	inject(route.Fault{Cut: 20})
+	r.must(chat("cut"), 502)
+	r.calls("cut", 3)
+	heal()
+	inject(route.Fault{Latency: 50 * time.Millisecond})
+	r.must(chat("late"), 200)
+	if rec := r.routes.List(); len(rec) != 1 || rec[0].Fault == nil || rec[0].Fault.Hits == 0 {
+		t.Errorf("%+v", rec)
+	}
+	heal()
+	r.must(chat("healed"), 200)
+	r.atRest()
+}
+
+// After a trip by hand nothing is sent until it is reset; what is on its way goes on.
+func TestTripAndReset(t *testing.T) {
+	r := nestRig(t)
+	r.script("long", `{"hold":"long"}`)
+	var all sync.WaitGroup
+	all.Go(func() { r.must(chat("long"), 200) })
+	if err := r.sim.WaitHeld(t.Context(), "long", 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.routes.Trip("openai/gpt-5/*", "incident 7"); err != nil {
+		t.Fatal(err)
+	}
+	a := r.must(chat("tripped").key("t"), 503)
+	if a.code() != "circuit_open" || !strings.Contains(string(a.body), "incident 7") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	r.sim.Release("long")
+	all.Wait()
+	r.must(chat("tripped").key("t"), 503)
+	if _, err := r.routes.Reset(t.Context(), "openai/*"); err != nil {
+		t.Fatal(err)
+	}
+	r.must(chat("tripped").key("t"), 200)
+	for _, info := range r.routes.List() {
+		if info.Breaker.State != breaker.Closed {
+			t.Errorf("%+v", info)
+		}
+	}
+	if rows, err := r.store.List(t.Context(), ledger.Filter{}); err != nil || len(rows) != 2 {
+		t.Errorf("%d rows %v: a refusal writes none", len(rows), fmt.Sprint(err))
+	}
+}

@@ -1,0 +1,199 @@
+package gateway
+
+import (
+	"errors"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/bulkhead"
+	"github.com/holdfast-ai/holdfast/deadline"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+var priorities = map[string]bulkhead.Priority{"low": bulkhead.Low, "normal": bulkhead.Normal, "high": bulkhead.High}
+
+// permit takes a slot of the tier and the route's permit before anything is written: a refusal here leaves no row
+// (semantics 32). Where it may be waited for, the claim comes first and the wait after it.
+func (c *call) permit() *Error {
+	if !c.leader {
+		return nil
+	}
+	e := c.exec
+	c.enlist()
+	if e.budget.Over(time.Now()) {
+		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
+	}
+	e.barred = e.nest.enter()
+	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
+	if b := e.barred; b != nil && !(b.patient && b.wait <= e.patience()) {
+		return c.abandon(b.refusal())
+	}
+	return nil
+}
+
+// enlist says which nest the call's attempts go through, and what they may spend.
+func (c *call) enlist() {
+	e := c.exec
+	e.nest, e.next = c.nested()
+	total := c.wf.Timeouts.Total
+	if c.deadline > 0 {
+		e.impatient = c.deadline < total
+		total = min(total, c.deadline)
+	}
+	e.budget = deadline.New(c.began, total)
+}
+
+// nested is the nest of the call's next attempt, and how that attempt is written down.
+func (c *call) nested() (nest, intent.Attempt) {
+	next, r := c.attempt(), c.g.nests[c.wf.Name]
+	return nest{rules: r, tier: r.tiers[next.Tier], route: c.g.routes.Get(next.Route, r.breaker, c.wf.Retry.Share),
+		priority: priorities[c.priority]}, next
+}
+
+// enterFor enters the nest of a call that is no intent, or is sent as it comes: it waits here, where there is no row to
+// wait behind.
+func (c *call) enterFor(n *nest, tier string, budget deadline.Budget) *Error {
+	b := n.enter()
+	c.g.observer.Bulkhead(c.wf.Name, tier, b == nil || b.code != CodeBulkheadFull)
+	if b == nil {
+		return nil
+	}
+	now := time.Now()
+	b, err := n.waitIn(c.r.Context(), b, now.Add(min(n.rules.decide.MaxWait, budget.Remaining(now))))
+	switch {
+	case err != nil:
+		return c.readFailed(err)
+	case b != nil:
+		return b.refusal()
+	}
+	return nil
+}
+
+// patience is how long e may wait before it is sent.
+func (e *execution) patience() time.Duration {
+	return min(e.nest.rules.decide.MaxWait, e.budget.Remaining(time.Now()))
+}
+
+// admitted waits, behind the claim, for what the first attempt needs, and makes the attempt durable. When it is false
+// the operation has ended.
+func (e *execution) admitted() bool {
+	b := e.barred
+	if b == nil {
+		return true
+	}
+	e.barred = nil
+	if !e.rest() {
+		e.giveUp(b, errGone)
+		return false
+	}
+	b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience()))
+	e.work()
+	if b == nil {
+		err = e.op.Dispatch(e.next)
+		if err == nil {
+			e.sending()
+			if e.attached() > 0 {
+				return true
+			}
+			e.outlived(&outcome{how: ending{fail: (&barred{code: CodeAdmission, message: errGone.Error()}).refusal()}})
+			return false
+		}
+		b = &barred{code: CodeStoreUnavailable, message: "the store is unavailable; nothing was sent"}
+	}
+	e.giveUp(b, err)
+	return false
+}
+
+// giveUp ends an operation of which nothing was sent.
+func (e *execution) giveUp(b *barred, err error) {
+	e.nest.quit(breaker.Ignored)
+	fail := b.refusal()
+	fail.Intent, fail.Err = e.op.ID(), err
+	if b.code == CodeBulkheadFull {
+		fail = &Error{Code: CodeAdmission, Message: "no slot of this tier's bulkhead came free in time; nothing was sent", Intent: e.op.ID()}
+	}
+	reason := "not started in time: " + b.message
+	if errors.Is(err, errGone) || leftAlone(err) {
+		reason = "client_cancelled: " + errGone.Error()
+	}
+	if err := e.op.Discard(reason, "semantics 32"); err != nil {
+		e.g.logger.Warn("an operation that was not sent could not be discarded; it expires", "intent", e.op.ID(), "error", err)
+	}
+	e.recordSeen(nil, false, nil, nil)
+	e.end(ending{fail: fail})
+	e.forget()
+}
+
+// rest says that nothing of e is on its way: from now on the last client to leave ends it (semantics 25). It is false
+// when none is left already.
+func (e *execution) rest() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.resting = true
+	return e.clients > 0
+}
+
+func (e *execution) work() {
+	e.mu.Lock()
+	e.resting = false
+	e.mu.Unlock()
+}
+
+// sending counts an attempt that is durable.
+func (e *execution) sending() {
+	st := e.op.Status()
+	e.mu.Lock()
+	e.tries, e.served = st.Attempt, st.ServedModel
+	e.mu.Unlock()
+}
+
+// waitingFor is how the claim is written where the first attempt has to wait.
+func (e *execution) waitingFor(b *intent.Begin) {
+	b.Attempt, b.Lane = nil, intent.LaneAdmission
+	b.ReadyAt = e.readyAt(e.barred.wait)
+}
+
+func (e *execution) readyAt(wait time.Duration) time.Time { return e.g.ledger.Now().Add(wait) }
+
+// takenOver puts an intent that waited for this request to work: at once, or when the nest lets it.
+func (e *execution) takenOver(op *intent.Op) error {
+	if e.barred == nil {
+		return op.Dispatch(e.next)
+	}
+	return op.Await(intent.LaneAdmission, e.readyAt(e.barred.wait), "waits to be admitted", "semantics 32")
+}
+
+func (c *call) attempt() intent.Attempt {
+	model, tier := c.model, c.target.conf.Name
+	if len(c.wf.Tiers) == 1 {
+		if t := &c.wf.Tiers[0]; t.Name != "" {
+			tier = t.Name
+		}
+		if m := c.wf.Tiers[0].Model; m != "" {
+			model = m
+		}
+	}
+	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + c.spec.Endpoint + "/" + c.mark(), Tier: tier, Model: model}
+}
+
+// mark tells routes apart by the credential that goes out (semantics 34).
+func (c *call) mark() string {
+	switch {
+	case c.target.key != "":
+		return c.target.mark
+	case !c.g.guard.Open():
+		return c.g.nobody // ours, which is not forwarded
+	case c.g.guard.tenant == "" && len(c.tenant) > 10:
+		return c.tenant[2:10] // the same hash
+	}
+	return c.g.credentialMark(Credential(c.r))
+}
+
+// unsent settles an operation of which nothing has left.
+func (e *execution) unsent(reason, rule string) error {
+	if e.op.Status().State == ledger.Created {
+		return e.op.Discard(reason, rule)
+	}
+	return e.op.NotSent(reason, rule)
+}

@@ -1,0 +1,72 @@
+package telemetry
+
+import (
+	"context"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/holdfast-ai/holdfast/breaker"
+)
+
+// nest are the instruments of what stands around a call.
+type nest struct {
+	retries     metric.Int64Counter
+	accepted    metric.Int64Counter
+	rejected    metric.Int64Counter
+	transitions metric.Int64Counter
+
+	mu       sync.Mutex
+	breakers map[string]breaker.State // of routes whose breaker has ever moved
+}
+
+func (n *nest) instruments(meter metric.Meter, counter func(name, what string) metric.Int64Counter) error {
+	n.retries = counter("holdfast.retries", "Further attempts, by what made them follow.")
+	n.accepted = counter("holdfast.bulkhead.accepted", "Calls that got a slot of their tier.")
+	n.rejected = counter("holdfast.bulkhead.rejected", "Calls that found all slots of their tier in use.")
+	n.transitions = counter("holdfast.breaker.transitions", "Changes of a route's circuit breaker.")
+	n.breakers = map[string]breaker.State{}
+	_, err := meter.Int64ObservableGauge("holdfast.breaker.state", metric.WithDescription("0 closed, 1 half-open, 2 open; routes whose breaker has moved since the start."),
+		metric.WithInt64Callback(n.countBreakers))
+	return err
+}
+
+func (n *nest) countBreakers(_ context.Context, o metric.Int64Observer) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for route, state := range n.breakers {
+		o.Observe(int64(state), metric.WithAttributes(attribute.String("route", route)))
+	}
+	return nil
+}
+
+// maxBreakers bounds the routes that are told of: a model name is the client's to choose.
+const maxBreakers = 1000
+
+// Breaker is told of each change of a route's breaker.
+func (m *Meter) Breaker(route string, c breaker.Change) {
+	n := &m.nest
+	n.mu.Lock()
+	if _, known := n.breakers[route]; known || len(n.breakers) < maxBreakers {
+		n.breakers[route] = c.To
+	} else {
+		route = "other"
+	}
+	n.mu.Unlock()
+	n.transitions.Add(context.Background(), 1, m.attributes.get("route", route, "from", c.From.String(), "to", c.To.String()))
+}
+
+// Retry implements gateway.Observer.
+func (m *Meter) Retry(workflow, trigger string) {
+	m.nest.retries.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "trigger", trigger))
+}
+
+// Bulkhead implements gateway.Observer.
+func (m *Meter) Bulkhead(workflow, tier string, accepted bool) {
+	c := m.nest.rejected
+	if accepted {
+		c = m.nest.accepted
+	}
+	c.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "tier", tier))
+}
