@@ -64,6 +64,7 @@ type Gateway struct {
 	routes    *route.Table
 	nobody    string    // mark of routes to which no credential goes
 	started   time.Time // ledger time
+	left      func(key string) bool
 	working   atomic.Int64
 	running   sync.WaitGroup
 	draining  atomic.Bool
@@ -106,6 +107,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		t.mark = g.credentialMark(t.key)
 	}
 	g.sightings.g, g.started = g, g.ledger.Now()
+	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
+		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
+	}
 	return g, nil
 }
 
