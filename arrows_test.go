@@ -39,6 +39,8 @@ var bans = []struct {
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
 	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
 		"the data plane knows no driver, and telemetry only as an Observer"},
+	{"internal/mcp", []string{"ledger/sqlite", "internal/gateway", "internal/provider", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
+		"the MCP proxy knows no driver, and telemetry only as an Observer"},
 	{"internal/sim", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/upstream"},
 		"the far side of our tests shares no code with what it tests"},
 	{"internal/demo", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the demo sees what a user sees: processes"},

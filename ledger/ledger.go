@@ -209,6 +209,7 @@ const (
 	BodyPartial  BodyKind = 3 // evidence: an answer that was cut
 	BodyLate     BodyKind = 4 // evidence: a result that came after its lease or its state had moved on
 	BodyEvidence BodyKind = 5 // what a reconciler read
+	BodySent     BodyKind = 6 // what was sent, where that is not what the caller sent
 )
 
 // Body is one stored body, uncompressed in memory; drivers may compress it on disk.

@@ -30,7 +30,9 @@ type Config struct {
 	// Routes is the live state of the routes; one table for all that call through them.
 	Routes *route.Table
 	// API answers /holdfast/v1/… on the data port for the tenant that Tenant(r) names; nil: not found.
-	API      http.Handler
+	API http.Handler
+	// MCP answers /mcp/{server}; nil: not found.
+	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
 	Logger   *slog.Logger
 }
@@ -42,6 +44,7 @@ type Gateway struct {
 	log      *intent.Log
 	upstream upstream.Client
 	api      http.Handler
+	mcp      func(http.ResponseWriter, *http.Request, MCPCaller)
 	observer Observer
 	logger   *slog.Logger
 
@@ -73,7 +76,7 @@ type Gateway struct {
 
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
-	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API,
+	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
 		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
