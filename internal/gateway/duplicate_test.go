@@ -269,7 +269,9 @@ func TestBR003BusinessKey(t *testing.T) {
 
 // A coding does not hide what a request means.
 func TestCodedBody(t *testing.T) {
-	r := newRig(t, func(c *rigConfig) { c.yaml = strings.Replace(c.yaml, "env: test", "env: test\nlimits: {max_request_bytes: 4MiB}", 1) })
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "env: test", "env: test\nlimits: {max_request_bytes: 4MiB}", 1)
+	})
 	coded := func(q request) request {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)

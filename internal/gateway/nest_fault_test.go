@@ -166,3 +166,34 @@ func TestTripAndReset(t *testing.T) {
 		t.Errorf("%d rows %v: a refusal writes none", len(rows), fmt.Sprint(err))
 	}
 }
+
+// A read whose next try is not let through gets the provider's own words, and counts as the failure that it is.
+func TestReadThatMayNotRetry(t *testing.T) {
+	r := nestRig(t)
+	count := func(op string) request {
+		return request{path: "/v1/messages/count_tokens", body: `{"model":"claude-haiku-4-5","messages":[{"role":"user","content":"op=` + op + `"}]}`}.
+			with("Anthropic-Version", "2023-06-01").workflow("fragile")
+	}
+	r.always("fails", "503")
+	for range 4 {
+		r.must(count("fails"), 503)
+	}
+	r.always("waits", `{"status":503,"headers":{"Retry-After":"1"}}`)
+	answer := make(chan *answered, 1)
+	go func() { answer <- r.do(count("waits")) }()
+	wait(t, func() bool { return r.sim.Counts("waits").Calls == 1 })
+	if _, err := r.routes.Pause("anthropic/*", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answer; a.err != nil || a.status != 503 || a.code() != "" || len(a.body) == 0 {
+		t.Errorf("%d %v %q %v", a.status, a.header, a.body, a.err)
+	}
+	r.calls("waits", 1)
+	if _, err := r.routes.Resume("anthropic/*"); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.do(count("fifth")); a.code() != "circuit_open" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	r.atRest()
+}
