@@ -91,6 +91,7 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 	}
 	e.sending()
 	if e.attached() == 0 {
+		e.nest.route.Budget().Put()
 		e.outlived(o)
 		return false
 	}
@@ -101,7 +102,6 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 // outlived ends an attempt whose last client left while it was put on record: none begins for a client that left
 // (semantics 25).
 func (e *execution) outlived(o *outcome) {
-	e.nest.route.Budget().Put()
 	e.nest.quit(o.health)
 	o.end, o.reason, o.rule = ledger.AttemptNotSent, "its client left while the attempt was put on record", "semantics 25"
 	o.body, o.recorded = nil, false

@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -196,4 +198,43 @@ func TestReadThatMayNotRetry(t *testing.T) {
 		t.Errorf("%d %v", a.status, a.header)
 	}
 	r.atRest()
+}
+
+// A client that leaves while its first attempt is put on record, behind a wait, says nothing of the provider: neither
+// does it end a row of failures.
+func TestLeavingInTheLineIsNoSuccess(t *testing.T) {
+	r, f := newFaultyRig(t)
+	fail := func(n int) {
+		op := fmt.Sprint("fails", n)
+		r.script(op, "500")
+		r.must(chat(op), 500)
+	}
+	for n := range 9 { // breaker.failure_threshold is 10
+		fail(n)
+	}
+	r.script("limited", `{"status":429,"headers":{"Retry-After":"1"}}`)
+	r.must(chat("limited"), 429)
+	q := chat("leaves")
+	ctx, leave := context.WithCancel(t.Context())
+	q.ctx = ctx
+	gone := make(chan struct{})
+	go func() { r.do(q); close(gone) }()
+	wait(t, func() bool {
+		rows, err := r.store.List(t.Context(), ledger.Filter{States: []ledger.State{ledger.Created}})
+		return err == nil && len(rows) == 1
+	})
+	hold, held := make(chan struct{}), make(chan struct{}, 64)
+	f.set(func(f *faulty) { f.hold, f.held = hold, held })
+	<-held // the attempt, on its way to the disk
+	leave()
+	<-gone
+	wait(t, func() bool { return gateway.Clients(r.gw) == 0 })
+	f.set(func(f *faulty) { f.hold = nil })
+	close(hold)
+	r.atRest()
+	r.calls("leaves", 0)
+	fail(10)
+	if a := r.do(chat("after")); a.code() != "circuit_open" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
 }

@@ -96,7 +96,7 @@ func (e *execution) admitted() bool {
 			if e.attached() > 0 {
 				return true
 			}
-			e.outlived(&outcome{how: ending{fail: (&barred{code: CodeAdmission, message: errGone.Error()}).refusal()}})
+			e.outlived(&outcome{health: breaker.Ignored, how: ending{fail: (&barred{code: CodeAdmission, message: errGone.Error()}).refusal()}})
 			return false
 		}
 		b = &barred{code: CodeStoreUnavailable, message: "the store is unavailable; nothing was sent"}
