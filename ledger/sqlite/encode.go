@@ -124,27 +124,27 @@ func (it *item) digestKeys() {
 	}
 }
 
-// scratch is where bodies of usual sizes are compressed: what comes out is a fraction of the room that it may need.
-var scratch = sync.Pool{New: func() any { b := make([]byte, s2.MaxEncodedLen(scratchOver)); return &b }}
+// scratch is where bodies are compressed: what comes out is a fraction of the room that it may need.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-const scratchOver = 64 << 10
+// scratchOver is the size of body over which the room is not kept: such are rare.
+const scratchOver = 2 << 20
 
 // compress returns data compressed, or as it is where that is no shorter.
 func compress(data []byte) (packed bool, _ []byte) {
-	var room []byte
+	room := new([]byte)
 	if len(data) <= scratchOver {
-		lent := scratch.Get().(*[]byte)
-		defer scratch.Put(lent)
-		room = *lent
+		room = scratch.Get().(*[]byte)
+		defer scratch.Put(room)
 	}
-	c := s2.Encode(room, data)
+	if need := s2.MaxEncodedLen(len(data)); cap(*room) < need {
+		*room = make([]byte, need)
+	}
+	c := s2.Encode(*room, data)
 	if len(c) >= len(data) {
 		return false, data
 	}
-	if room != nil {
-		c = bytes.Clone(c)
-	}
-	return true, c
+	return true, bytes.Clone(c)
 }
 
 func pack(b *ledger.Body) packedBody {
