@@ -15,7 +15,7 @@ func NotYet() map[string]string {
 	const w = "workflows.*."
 	return map[string]string{
 		"shared_state":                     "each process keeps breakers, cool-downs and spend for itself",
-		"models":                           "costs and capabilities of models decide nothing",
+		"models":                           "they decide nothing; replay-policy counts with their costs",
 		"embedders":                        "there is no semantic cache",
 		"tools":                            "/tools/ answers not_found",
 		"mcp.servers.*.tools.*.reconcile":  "an unknown outcome waits for holdfast intents resolve",
@@ -37,7 +37,7 @@ func NotYet() map[string]string {
 		w + "cache":                                "no answer comes from a cache or a default",
 		w + "classify":                             "decisions are logged with the fields that exist",
 		w + "lanes.interactive_admission.shed_priority_below": "under pressure a call is shed whatever its priority",
-		w + "lanes.background_retry":                          "there are no jobs",
+		w + "lanes.background_retry":                          "there are no jobs; of an outbox's rows max_attempts counts",
 		w + "lanes.owner_review":                              "nothing is parked for a person",
 		w + "lanes.dead_letter":                               "there are no jobs that could be given up",
 		w + "backpressure":                                    "nothing is queued",
