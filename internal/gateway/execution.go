@@ -249,6 +249,8 @@ func (e *execution) attempt() *outcome {
 	defer resp.Body.Close()
 	format := e.formatOf(resp)
 	switch {
+	case e.spec.Wire == provider.Tool && resp.Status >= 200 && resp.Status <= 299:
+		return e.plain(resp, provider.Opaque) // whole, whatever it says that it is
 	case resp.Status < 200 || resp.Status > 299:
 		return e.refusedByProvider(resp)
 	case format == provider.SSE || format == provider.JSONArray:

@@ -48,6 +48,7 @@ type Gateway struct {
 	providers map[string]*target
 	wires     map[string]*target // first provider of each type
 	guard     *Guard
+	tools     map[string]*toolServer
 	keyers    map[string]*idempotency.Keyer // by workflow
 	salt      []byte                        // of tenants made from forwarded credentials
 	secret    []byte                        // of outbound keys (semantics 17)
@@ -101,6 +102,12 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.nests, g.nobody = nests(c.Policy), g.credentialMark("")
 	for _, t := range g.providers {
 		t.mark = g.credentialMark(t.key)
+	}
+	if g.tools, err = tools(c.Policy); err != nil {
+		return nil, err
+	}
+	for _, t := range g.tools {
+		t.target.mark = g.credentialMark(t.conf.Name)
 	}
 	g.sightings.g, g.started = g, g.ledger.Now()
 	return g, nil

@@ -93,6 +93,9 @@ func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {
 			k.fail(path+".sql", "does not say which database", "write dsn: postgres://reader@host/db")
 		}
 		k.password(path+".dsn", r.DSN)
+		if s := r.DSN.Scheme(); !r.DSN.IsZero() && s != "sqlite" {
+			k.warn(path+".dsn", "accepted, not yet acted on by this version: a "+s+" database is not read, and the outcome waits for holdfast intents resolve", "write sqlite:FILE, or get")
+		}
 	case r.Tool != "" && place != reconcileMCP:
 		k.fail(path+".tool", "there is no MCP server here whose tool could be called", "write get or sql")
 	case r.OpenAIResponse && place != reconcileWorkflow:
