@@ -102,6 +102,7 @@ func (c *call) release() {
 	}
 	// Who is told that the place to resume from is lost did not get the answer: it may still ask for all of it.
 	c.depart(c.whole && c.code != CodeStreamLost && c.r.Context().Err() == nil)
+	c.wrote()
 	if c.exec != nil {
 		c.exec.unref()
 	}

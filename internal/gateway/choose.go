@@ -118,7 +118,14 @@ func (c *call) derive() *Error {
 	case c.wf.Idempotency.Derive == policy.DeriveOff || !c.spec.Known:
 		return nil
 	}
-	key, err := keyer.DerivedKey(&r, c.fp)
+	fp := c.fp
+	if c.writesInOrder() {
+		if after := c.g.writes.after(c.writer(), c.fp); after != "" {
+			r.Path += "/after/" + after
+			fp = keyer.Fingerprint(&r)
+		}
+	}
+	key, err := keyer.DerivedKey(&r, fp)
 	if err != nil {
 		return &Error{Code: CodeInvalidRequest, Message: "workflow " + c.wf.Name + ": its key template does not fit this request: " + err.Error()}
 	}

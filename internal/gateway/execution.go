@@ -265,6 +265,9 @@ func (e *execution) send() (*upstream.Response, error) {
 	if f := e.nest.route.Fault(); f != nil {
 		return e.injected(f)
 	}
+	if e.spec.Wire == provider.Tool && e.op.Head().Hold {
+		return e.sendTool()
+	}
 	return e.g.upstream.Do(e.ctx, e.request)
 }
 

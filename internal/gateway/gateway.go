@@ -57,6 +57,8 @@ type Gateway struct {
 	replays   *replayCache
 	mem       memory
 	sightings sightings
+	writes    writes // of tools without a key template
+	late      listeners
 	repeats   repeats
 	nests     map[string]*rules // by workflow
 	routes    *route.Table
@@ -81,6 +83,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
+	g.late.open()
 	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
 	g.mem.max = c.Policy.Limits.BodyMemory
@@ -202,6 +205,8 @@ var (
 // is recorded as interrupted, and its clients are told in their streams.
 func (g *Gateway) Drain(ctx context.Context) {
 	g.draining.Store(true)
+	g.late.end()
+	defer g.late.all.Wait()
 	finished := make(chan struct{})
 	go func() {
 		g.running.Wait()

@@ -324,3 +324,58 @@ func TestToolRefusals(t *testing.T) {
 		t.Errorf("sent %+v", calls)
 	}
 }
+
+// Without a key template another write ends the window: A, B, A are three effects, and a retry is none (semantics 41).
+func TestToolWritesInOrder(t *testing.T) {
+	r := newToolRig(t)
+	ask := func(what string) *answered {
+		return r.must(request{path: "/tools/pay/lights", body: fmt.Sprintf(`{"light":%q,"note":"op=order"}`, what)}, 200)
+	}
+	var first []string
+	for i, what := range []string{"on", "off", "on", "off"} {
+		a := ask(what)
+		if a.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("write %d, %s, was taken for a repetition", i, what)
+		}
+		if again := ask(what); string(again.body) != string(a.body) {
+			t.Errorf("the retry of write %d was executed", i)
+		}
+		first = append(first, a.header.Get("Holdfast-Intent"))
+	}
+	r.effects("order", 4)
+	if k := r.sim.Counts("order").Keys; len(k) != 4 {
+		t.Errorf("the far side got %d keys for 4 effects: %v of %v", len(k), k, first)
+	}
+	// What is unknown is asked for again by its own retry, whatever was written meanwhile.
+	r.stepped("lost", "reply_lost")
+	q := request{path: "/tools/pay/lights", body: `{"light":"lost","note":"op=lost"}`}
+	lost := r.do(q)
+	ask("other")
+	if again := r.do(q); again.header.Get("Holdfast-Intent") != lost.header.Get("Holdfast-Intent") || again.code() != "outcome_unknown" {
+		t.Errorf("an unknown write was sent again: %d %s", again.status, again.body)
+	}
+	r.effects("lost", 1)
+}
+
+// BR-001: a tool that answers after its time-out. Its late answer is the evidence, and is replayed.
+func TestBR001LateAnswer(t *testing.T) {
+	r := newToolRig(t)
+	r.stepped("tk-77", `{"delay_ms":900}`)
+	q := charge("/slow", "tk-77") // without a reconciler
+	first := r.do(q)
+	if e := toolFailure(t, first); e.Code != "outcome_unknown" {
+		t.Fatalf("%+v", e)
+	}
+	if again := r.do(q); again.code() != "outcome_unknown" || again.header.Get("Holdfast-Intent") != first.header.Get("Holdfast-Intent") {
+		t.Errorf("again: %d %s", again.status, again.body)
+	}
+	rec := r.settled(first.header.Get("Holdfast-Intent"))
+	if rec.Outcome != ledger.OutcomeSuccess || rec.BilledMaybe != 1 {
+		t.Errorf("%+v", rec.Status)
+	}
+	third := r.must(q, 200)
+	if third.header.Get("Idempotency-Replayed") != "true" || !strings.Contains(string(third.body), "eff_") {
+		t.Errorf("%v %s", third.header, third.body)
+	}
+	r.effects("tk-77", 1)
+}
