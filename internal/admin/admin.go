@@ -241,6 +241,10 @@ func (a *API) resolve(w http.ResponseWriter, r *http.Request) {
 
 // ttl is how long a resolved success keeps its key.
 func (a *API) ttl(rec *ledger.Record) time.Duration {
+	if s := a.Policy.ToolServer(rec.Workflow); s != nil && rec.Provider == gateway.ToolProvider {
+		p := a.Policy.Call(s, s.Find(rec.Method, strings.TrimPrefix(rec.Path, "/tools/"+s.Name)), rec.Method)
+		return p.TTL
+	}
 	if wf := a.Policy.Workflow(rec.Workflow); wf != nil {
 		return wf.Idempotency.TTL
 	}

@@ -42,7 +42,6 @@ func NotYet() map[string]string {
 		w + "backpressure":                                    "nothing is queued",
 		w + "fallback":                                        "no other tier answers",
 		w + "fail_closed_when":                                "every failure is shown to the client",
-		"retention.request_bodies":                            "there are no jobs whose request bodies could be kept",
 		w + "approval":                                        "nobody is asked",
 		w + "spend":                                           "cost is not bounded",
 		w + "callbacks":                                       "there are no jobs to call back for",
