@@ -18,7 +18,7 @@ type Unknown struct {
 	Intent   string // id of the operation
 	Workflow string
 	Name     string // Operation.Name
-	// Key is what [Key] gave the function, and what a far side got as its Idempotency-Key.
+	// Key is the function's [Attempt].Key: what a far side may have got as its Idempotency-Key.
 	Key string
 	// Arguments are what was asked for, where the log keeps them: rows of an outbox and tools.
 	Arguments json.RawMessage
