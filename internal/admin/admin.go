@@ -245,7 +245,11 @@ func (a *API) ttl(rec *ledger.Record) time.Duration {
 		p := a.Policy.Call(s, s.Find(rec.Method, strings.TrimPrefix(rec.Path, "/tools/"+s.Name)), rec.Method)
 		return p.TTL
 	}
-	if wf := a.Policy.Workflow(rec.Workflow); wf != nil {
+	wf := a.Policy.Workflow(rec.Workflow)
+	if rec.Provider == "function" || rec.Provider == "outbox" {
+		wf = a.Policy.ForFunction(rec.Workflow)
+	}
+	if wf != nil {
 		return wf.Idempotency.TTL
 	}
 	return 24 * time.Hour

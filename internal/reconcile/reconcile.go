@@ -148,9 +148,10 @@ func (s *Set) Close() error {
 
 // Providers of intents, as they stand in the log, whose policy is no workflow's.
 const (
-	toolProvider   = "tool"
-	mcpProvider    = "mcp"
-	outboxProvider = "outbox"
+	toolProvider     = "tool"
+	mcpProvider      = "mcp"
+	outboxProvider   = "outbox"
+	functionProvider = "function"
 )
 
 // Plan is how the outcome of r is found out; false: a person decides.
@@ -209,6 +210,9 @@ func (s *Set) rule(r *ledger.Record) (conf *policy.Reconcile, keep, attempt time
 		return nil, 0, 0
 	}
 	w := cfg.Workflow(r.Workflow)
+	if r.Provider == functionProvider || r.Provider == outboxProvider {
+		w = cfg.ForFunction(r.Workflow)
+	}
 	if w == nil {
 		return nil, 24 * time.Hour, 0
 	}
