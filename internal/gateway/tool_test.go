@@ -379,3 +379,33 @@ func TestBR001LateAnswer(t *testing.T) {
 	}
 	r.effects("tk-77", 1)
 }
+
+const respondConfig = `
+env: test
+providers:
+  openai: {type: openai, base_url: "SIM/v1", api_key: "provider-credential"}
+workflows:
+  agents: {match: {paths: ["/v1/responses"]}, on_unknown: hold, retry: {max_attempts: 1}, reconcile: {openai_response: true, every: 50ms, quiet: 200ms}}
+`
+
+// A response whose stream was cut is found by the id that its first event brought.
+func TestReconcileByResponseID(t *testing.T) {
+	r := newToolRig(t, func(c *rigConfig) { c.yaml = respondConfig })
+	r.stepped("agent", "reset:3")
+	q := request{path: "/v1/responses", body: `{"model":"gpt-5","stream":true,"background":true,"input":"op=agent act"}`}.key("a-1")
+	a := r.do(q)
+	id := a.header.Get("Holdfast-Intent")
+	if id == "" || r.record(id).Provider != "openai" {
+		t.Fatalf("%d %s %v", a.status, a.body, a.err)
+	}
+	rec := r.settled(id)
+	if rec.Outcome != ledger.OutcomeSuccess || rec.Answer == nil || rec.Answer.Source != "reconciler" {
+		t.Errorf("%s %+v", rec.Outcome, rec.Answer)
+	}
+	if again := r.must(q, 200); !strings.Contains(string(again.body), `"object":"response"`) || again.header.Get("Holdfast-Reconciled") != "true" {
+		t.Errorf("%v %s", again.header, again.body)
+	}
+	if n := r.sim.Counts("agent"); n.Effects != 1 {
+		t.Errorf("%+v", n)
+	}
+}
