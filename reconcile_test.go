@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -70,6 +71,55 @@ func TestReconcileFunction(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestReconcileReturnsOutboxRows does a row again whose effect did not take place, and only that one.
+func TestReconcileReturnsOutboxRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, db := openEmbedded(t), orders(t)
+		var mu sync.Mutex
+		done := map[string]int{}
+		e.Handle("confirm", func(_ context.Context, arguments json.RawMessage) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if done[string(arguments)]++; done[string(arguments)] == 1 {
+				return nil, errors.New("connection lost")
+			}
+			return "confirmed", nil
+		})
+		if err := e.Reconcile("hasty", func(_ context.Context, u Unknown) (Evidence, error) {
+			if string(u.Arguments) == `{"order":"happened"}` {
+				return Happened("it is in the list"), nil
+			}
+			return DidNotHappen("it is not in the list"), nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		hasty := func(op *Operation) { op.Workflow = "hasty" }
+		place(t, db, "happened", true, hasty)
+		place(t, db, "lost", true, hasty)
+		outbox, err := e.Outbox(db, OutboxConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		outbox.Notify()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
+		if done[`{"order":"happened"}`] != 1 || done[`{"order":"lost"}`] != 2 {
+			t.Errorf("done %v", done)
+		}
+		all, err := e.ledger.List(t.Context(), ledger.Filter{Workflow: "hasty"})
+		if err != nil || len(all) != 2 {
+			t.Fatalf("%d operations, %v", len(all), err)
+		}
+		for _, r := range all {
+			if r.State != ledger.Settled || r.Outcome != ledger.OutcomeSuccess {
+				t.Errorf("%s, %s after %d attempts", r.State, r.Outcome, r.Attempt)
+			}
+		}
+	})
 }
 
 func configured(t *testing.T, text string) string {

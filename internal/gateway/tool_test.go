@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -407,5 +408,69 @@ func TestReconcileByResponseID(t *testing.T) {
 	}
 	if n := r.sim.Counts("agent"); n.Effects != 1 {
 		t.Errorf("%+v", n)
+	}
+}
+
+// A credential of ours keeps the client's here; without one the client's own goes on, and separates tenants.
+func TestToolCredentials(t *testing.T) {
+	var got []http.Header
+	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got = append(got, r.Header.Clone()) }))
+	defer far.Close()
+	config := `
+env: test
+auth: {keys: [{key: "a-key-of-the-shop-123", tenant: shop, workflows: [bare]}, {key: "a-key-of-the-bank-123", tenant: bank}]}
+tools:
+  own: {base_url: "FAR", headers: {X-Api-Key: "service-credential"}}
+  bare: {base_url: "FAR"}
+`
+	config = strings.ReplaceAll(config, "FAR", far.URL)
+	send := func(r *rig, tool, key string) *answered {
+		return r.do(request{path: "/tools/" + tool + "/x", body: `{"a":1}`}.with("Authorization", "Bearer "+key))
+	}
+	r := newToolRig(t, func(c *rigConfig) { c.yaml = config })
+	if a := send(r, "own", "a-key-of-the-shop-123"); a.status != 403 {
+		t.Errorf("a credential for another server: %d %s", a.status, a.body)
+	}
+	if a := send(r, "bare", "nobody"); a.status != 401 {
+		t.Errorf("a stranger: %d %s", a.status, a.body)
+	}
+	a, b := send(r, "own", "a-key-of-the-bank-123"), send(r, "bare", "a-key-of-the-shop-123")
+	if a.status != 200 || b.status != 200 || r.record(a.header.Get("Holdfast-Intent")).Tenant != "bank" || len(got) != 2 ||
+		got[0].Get("X-Api-Key") != "service-credential" || got[0].Get("Authorization") != "" || got[1].Get("Authorization") != "" {
+		t.Errorf("%d %d %v", a.status, b.status, got)
+	}
+	got = nil
+	open := newToolRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(config, config[strings.Index(config, "auth:"):strings.Index(config, "tools:")], "", 1)
+	})
+	a, b = send(open, "own", "theirs"), send(open, "bare", "theirs")
+	if tenant := open.record(a.header.Get("Holdfast-Intent")).Tenant; tenant != "main" || got[0].Get("Authorization") != "" {
+		t.Errorf("tenant %s, sent %v", tenant, got[0])
+	}
+	if tenant := open.record(b.header.Get("Holdfast-Intent")).Tenant; !strings.HasPrefix(tenant, "c-") || got[1].Get("Authorization") != "Bearer theirs" {
+		t.Errorf("tenant %s, sent %v", tenant, got[1])
+	}
+	if c := send(open, "bare", "others"); c.header.Get("Idempotency-Replayed") != "" {
+		t.Error("two callers share a key")
+	}
+}
+
+// What is asked of a far side that hangs in its connection was not sent, and may be sent again.
+func TestToolUnreachable(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	r := newToolRig(t, func(c *rigConfig) {
+		c.yaml = "env: test\ntools: {far: {base_url: \"" + gone.URL + "\", routes: [{match: \"POST /x\", key: \"{a}\", timeout: 500ms}]}}\n"
+	})
+	q := request{path: "/tools/far/x", body: `{"a":1}`}
+	a := r.do(q)
+	if a.status < 500 || a.header.Get("Holdfast-Safe-To-Retry") != "yes" {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	if e := toolFailure(t, a); e.Code == "outcome_unknown" {
+		t.Errorf("%+v", e)
+	}
+	if again := r.do(q); again.code() == "outcome_unknown" || again.header.Get("Holdfast-Intent") == a.header.Get("Holdfast-Intent") {
+		t.Errorf("the key is held: %d %s", again.status, again.body)
 	}
 }
