@@ -34,21 +34,25 @@ var bans = []struct {
 	{"bulkhead", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a semaphore counts calls of any kind"},
 	{"retry", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a delay is a pure function of the failures"},
 	{"deadline", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a budget is a value"},
+	{"decision", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"}, "a decision is a pure function of its facts"},
 	{"internal/policy", []string{"ledger", "intent", "internal/gateway", "internal/telemetry"}, "a policy is data"},
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
 	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
 		"the data plane knows no driver, and telemetry only as an Observer"},
+	{"internal/mcp", []string{"ledger/sqlite", "internal/gateway", "internal/provider", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
+		"the MCP proxy knows no driver, and telemetry only as an Observer"},
 	{"internal/sim", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/upstream"},
 		"the far side of our tests shares no code with what it tests"},
 	{"internal/reconcile", []string{"ledger/sqlite", "internal/gateway", "internal/admin", "internal/cli", "internal/telemetry"},
 		"evidence is read by the port, and moves nothing by itself"},
 	{"internal/demo", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the demo sees what a user sees: processes"},
 	{"internal/proc", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "processes are run, not linked"},
+	{"internal/explain", []string{"ledger/sqlite", "internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an explanation is a pure function of a policy and a question"},
 	{"internal/admin", []string{"ledger/sqlite", "internal/cli", "internal/sim"}, "the API knows no driver"},
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "bulkhead", "retry", "deadline", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "bulkhead", "retry", "deadline", "decision", "internal/route"}
 
 type pkg struct {
 	ImportPath string

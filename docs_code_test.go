@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -99,6 +100,11 @@ func errorClasses(t *testing.T) map[string][4]string {
 		}
 		return true
 	})
+	for _, code := range []string{"rate_limited", "circuit_open"} { // Error.again and Error.Wait decide
+		c := out[code]
+		c[1], c[2] = "if the wait ≤ 8 s", "what remains"
+		out[code] = c
+	}
 	if len(out) < 10 {
 		t.Fatalf("only %d codes read from the gateway's table", len(out))
 	}
@@ -126,6 +132,10 @@ func TestMetricsListIsTheCode(t *testing.T) {
 	m.Duplicate("w", "settled")
 	m.StoreError("w")
 	m.Attempt(gateway.Attempt{Workflow: "w", End: ledger.AttemptFailed})
+	m.Retry("w", "503")
+	m.Bulkhead("w", "t", true)
+	m.Bulkhead("w", "t", false)
+	m.Breaker("r", breaker.Change{From: breaker.Closed, To: breaker.Open})
 	head := &ledger.Intent{Workflow: "w"}
 	m.Change(intent.Change{Head: head, From: ledger.Dispatched, To: ledger.Unknown})
 	m.Change(intent.Change{Head: head, From: ledger.Unknown, To: ledger.Confirmed})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -35,6 +36,8 @@ type Config struct {
 	Listen, Admin, Store, Env string
 	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
 	Embedded bool
+	// Stderr gets what MCP servers that run as child processes write there. Default: nowhere.
+	Stderr io.Writer
 	// Upstreams are NAME=BASE_URL, each replacing the base URL of a provider.
 	Upstreams []string
 	// Getenv looks variables up. Default os.LookupEnv.
@@ -67,6 +70,7 @@ type Engine struct {
 	meter   *telemetry.Meter
 	routes  *route.Table
 	client  upstream.Client
+	mcp     mcpService
 
 	embedded  bool
 	functions *functions
@@ -103,7 +107,7 @@ func New(c Config) (*Engine, error) {
 	if refused != nil {
 		return nil, configError(refused)
 	}
-	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded}, nil
+	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}, nil
 }
 
 func configError(faults []policy.Fault) *ConfigError {
@@ -157,8 +161,11 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger, Routes: e.routes,
 		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }})
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
-		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
+		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
+		return err
+	}
+	if err = e.startMCP(ctx, api); err != nil {
 		return err
 	}
 	if e.functions, err = newFunctions(ctx, e); err != nil {
@@ -227,6 +234,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.logger.Info("draining", "limit", e.policy.Limits.DrainWait)
 		var functions sync.WaitGroup
 		functions.Go(func() { e.drainFunctions(ctx) })
+		functions.Go(func() { e.mcp.close(ctx) })
 		e.gateway.Drain(ctx)
 		functions.Wait()
 	}
@@ -267,13 +275,14 @@ func (e *Engine) close() error {
 	if e.admin != nil {
 		errs = append(errs, e.admin.close())
 	}
+	over, stop := context.WithCancel(context.Background())
+	stop()
+	e.mcp.close(over)
 	e.exchanges.close()
 	if e.client != nil {
 		e.client.CloseIdle()
 	}
 	if e.functions != nil {
-		over, cancel := context.WithCancel(context.Background())
-		cancel()
 		e.drainFunctions(over)
 		e.functions.close()
 	}

@@ -13,7 +13,7 @@ cd "$(dirname "$0")"
 # A clone that belongs to another user makes git refuse, and the go command with it; no test reads the stamp.
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
-stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk examples)
+stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk mcp examples)
 declare -A about=(
   [format]="gofmt"
   [paths]="no file names a folder of somebody's machine"
@@ -27,11 +27,12 @@ declare -A about=(
   [mutants]="deliberate faults in the code, each of which a named test must notice"
   [crash]="kill -9 of real processes; HOLDFAST_FULL=1 for the whole programme instead of a tenth"
   [sdk]="official SDKs against the simulator, and through the gateway with the base URL changed"
+  [mcp]="official MCP clients and real MCP servers with the proxy between them, over every pair of transports"
   [examples]="examples/quickstart, with curl and with the official Go client"
 )
 
 # What needs the official SDKs is a module of its own, so that no user of this one downloads them.
-modules="test/sdk/go examples/quickstart/go examples/library"
+modules="test/sdk/go test/mcp/go examples/quickstart/go examples/library"
 
 # --- stages
 
@@ -155,9 +156,24 @@ stage_sdk() {
   local log=$work/sdk.log code=0 program
   program=$(holdfast)
   HOLDFAST=$program test/sdk/run.sh 2>&1 | tee "$log" || code=$?
-  awk '/ passed, [0-9]+ failed, / { for (i = 2; i < NF; i++) { if ($(i+1) ~ /^passed/) p += $i; if ($(i+1) ~ /^failed/) f += $i; if ($(i+1) ~ /^skipped/) s += $i } }
-    END { print p + 0, f + 0, s + 0 }' "$log" >"$work/sdk.count"
+  count_summary "$log" >"$work/sdk.count"
   return "$code"
+}
+
+stage_mcp() {
+  need npm npm
+  need pgrep procps
+  local log=$work/mcp.log code=0 program
+  program=$(holdfast)
+  HOLDFAST=$program test/mcp/run.sh 2>&1 | tee "$log" || code=$?
+  count_summary "$log" >"$work/mcp.count"
+  return "$code"
+}
+
+# count_summary LOG: passed, failed and skipped over all lines that sum up.
+count_summary() {
+  awk '/ passed, [0-9]+ failed, / { for (i = 2; i < NF; i++) { if ($(i+1) ~ /^passed/) p += $i; if ($(i+1) ~ /^failed/) f += $i; if ($(i+1) ~ /^skipped/) s += $i } }
+    END { print p + 0, f + 0, s + 0 }' "$1"
 }
 
 stage_examples() {

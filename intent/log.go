@@ -127,6 +127,7 @@ type Begin struct {
 	Visibility ledger.Visibility
 	ExpiresAt  time.Time
 	Request    *ledger.Body // kept for jobs and tools
+	Sent       *ledger.Body // what the first attempt sends, where that differs from Request
 }
 
 // DuplicateError says who holds the claim that a Begin asked for. It is a ledger.ErrClaimed.
@@ -155,8 +156,10 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	} else if !b.DerivedUntil.IsZero() {
 		w.DerivedKey, w.DerivedUntil = b.Head.Key, b.DerivedUntil
 	}
-	if b.Request != nil {
-		w.Bodies = []ledger.Body{*b.Request}
+	for _, body := range [...]*ledger.Body{b.Request, b.Sent} {
+		if body != nil {
+			w.Bodies = append(w.Bodies, *body)
+		}
 	}
 	err := o.commit(c, w, func() { o.neverSent("the commit came after the caller was refused") })
 	if errors.Is(err, ledger.ErrClaimed) {

@@ -116,7 +116,7 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), traceCommand(), routesCommand(), storeCommand(), benchCommand(), demoCommand())
+		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), traceCommand(), routesCommand(), storeCommand(), mcpCommand(), benchCommand(), demoCommand())
 }
 
 func serveCommand() *cobra.Command {
@@ -140,7 +140,7 @@ what was in flight as interrupted.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			c.Logger = logger
+			c.Logger, c.Stderr = logger, os.Stderr
 			return profiled(cmd.Context(), profile, func(ctx context.Context) error { return serve(ctx, c, ready) })
 		},
 	}

@@ -85,7 +85,8 @@ const (
 	maxRulings  = 200 // rows of a table; a log that is not ours could hold any number
 	maxModels   = 500
 	maxExamples = 5
-	otherRule   = "other"
+	maxLeftOut  = 50
+	other       = "other"
 	otherModel  = "other models"
 )
 
@@ -99,7 +100,7 @@ func (t *replayTally) needsHistory(v *admin.Intent) bool {
 func (t *replayTally) add(v *admin.Intent) {
 	wf := replayed(t.cfg, v.Workflow)
 	if wf == nil {
-		if len(t.left) < maxModels || t.left[v.Workflow] > 0 {
+		if len(t.left) < maxLeftOut || t.left[v.Workflow] > 0 {
 			t.left[v.Workflow]++
 		}
 		return
@@ -227,7 +228,7 @@ func (w *workflowTally) note(id string, then, now ruling) {
 	d := w.decisions[k]
 	if d == nil {
 		if len(w.decisions) >= maxRulings {
-			k.then.Rule = otherRule
+			k = pair{ruling{other, other}, ruling{now.Action, other}}
 		}
 		if d = w.decisions[k]; d == nil {
 			d = &replayDecision{Then: k.then, Now: k.now, Changed: then.Action != now.Action}

@@ -57,7 +57,7 @@ func (a *adminAPI) order(ctx context.Context, action string, in any) (out admin.
 // noRoutes says what errNoSuch means here.
 func noRoutes(api *adminAPI, err error) error {
 	if errors.Is(err, errNoSuch) {
-		return fmt.Errorf("%s knows nothing of routes; is it an older version?", api.name)
+		return fmt.Errorf("%s knows nothing of routes: it is no admin port, or that of an older version; name the address of `holdfast serve --admin`", api.name)
 	}
 	return err
 }

@@ -52,7 +52,7 @@ providers:
   shop: {type: openai, base_url: "SIM/tools", api_key: demo}   # charges cards
 workflows:
   payments: {match: {paths: [/charges]}, effect: external}       # changes the world: on_unknown is hold
-  default: {}
+  default: {retry: {base: 10ms, max: 20ms}, breaker: {failure_threshold: 10, reset_timeout: 1s}}
 `
 
 // stage is what the scenes play on.

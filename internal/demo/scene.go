@@ -49,6 +49,13 @@ var scenes = []scene{
 		play:  reusedKey,
 	},
 	{
+		title: "The provider is down",
+		plot:  "Thirty questions go to a provider that answers 503. It returns, and one more is asked.",
+		moral: "Retries are a share of the traffic, not a multiple of it; the circuit breaker opens, the rest hear so at once, and one probe finds the way back.",
+		op:    Operation{Name: "outage", WantCalls: outageCalls + 1, WantEffects: 1},
+		play:  outage,
+	},
+	{
 		title: "kill -9 in the middle of a charge",
 		plot:  "The provider has charged the card; the gateway is killed before it hears so. It is started again, and the client asks again.",
 		moral: "It may have happened, so nothing is sent again and nothing is claimed: it is unknown until evidence or a person says.",

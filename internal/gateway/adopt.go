@@ -38,7 +38,7 @@ func (c *call) adopt() *Error {
 			return c.answerHeld(s, h)
 		}
 	}
-	if c.resume && (resumable(list, who) > 1 || c.cutBefore()) {
+	if c.resume && (resumable(list, who) > 1 || c.severalSeen()) {
 		return errStreamLost
 	}
 	if s := c.predecessor(list, who); s != nil {
@@ -72,6 +72,7 @@ func (c *call) who() [32]byte { return sha256.Sum256([]byte(Credential(c.r))) }
 // firstSight makes the call an operation of its own.
 func (c *call) firstSight() *Error {
 	c.exec, c.leader = c.g.newExecution(c), true
+	c.exec.inherited = c.inherited
 	return nil
 }
 
@@ -134,7 +135,7 @@ func (c *call) repeats(s *sighting) bool {
 		// try is one that counted less: beside one that counted as much this is a twin, and has a predecessor of its own.
 		return true
 	}
-	return s.failed && s.unknown && s.clients == 0
+	return s.failed && s.unknown && s.clients == 0 && (s.last == nil || !s.last.over(time.Now()))
 }
 
 // watchOpen holds a newcomer for adopt_grace beside the oldest predecessor that is still open: if that one's
@@ -172,6 +173,7 @@ func (c *call) adopted(s *sighting) *Error {
 	c.seen = s
 	s.mu.Lock()
 	e, answer, record, spilled := s.e, s.answer, s.record, s.spilled
+	attempts, last := s.attempts, s.last
 	s.mu.Unlock()
 	switch {
 	case e != nil && e.tryHold():
@@ -190,7 +192,11 @@ func (c *call) adopted(s *sighting) *Error {
 	if c.resume && !mutant.On("resume-other-execution") {
 		return errStreamLost
 	}
-	c.parent, c.seen = s.id, nil
+	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && !mutant.On("adoption-starts-anew") {
+		c.noteHeld(s, "semantics 37")
+		return c.sayAgain(last)
+	}
+	c.parent, c.seen, c.inherited = s.id, nil, attempts
 	c.g.sightings.remove(s) // its successor takes its place
 	return c.firstSight()
 }
@@ -231,6 +237,9 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 		c.waiting = r // it goes on; what is settled has a successor
 	}
 	c.parent, c.seen = r.ID, nil
+	if c.waiting == nil {
+		c.inherited = r.Attempt
+	}
 	c.g.sightings.remove(s)
 	return c.firstSight()
 }
@@ -265,7 +274,7 @@ func adoption(c *call) ledger.Event {
 func (s *sighting) heldFor(who [32]byte) *held {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.hold != nil && s.who == who && time.Now().Before(s.hold.until) {
+	if s.who == who && !s.hold.over(time.Now()) {
 		return s.hold
 	}
 	return nil
@@ -274,7 +283,11 @@ func (s *sighting) heldFor(who [32]byte) *held {
 // answerHeld gives a failure again, without a dispatch (semantics 21).
 func (c *call) answerHeld(s *sighting, h *held) *Error {
 	c.g.observer.Duplicate(c.wf.Name, "held")
-	c.noteHeld(s)
+	c.noteHeld(s, "semantics 21")
+	return c.sayAgain(h)
+}
+
+func (c *call) sayAgain(h *held) *Error {
 	if h.reply != nil {
 		return c.replayStored(h.reply)
 	}
@@ -282,8 +295,8 @@ func (c *call) answerHeld(s *sighting, h *held) *Error {
 	return &fail
 }
 
-func (c *call) noteHeld(s *sighting) {
-	e := ledger.Event{Kind: "duplicate", Reason: "answered with the same error, nothing sent", Rule: "semantics 21"}
+func (c *call) noteHeld(s *sighting, rule string) {
+	e := ledger.Event{Kind: "duplicate", Reason: "answered with the same error, nothing sent", Rule: rule}
 	c.g.ledger.Enqueue(&ledger.Write{ID: s.id, Append: true, Relaxed: true, Events: []ledger.Event{c.stamped(e)}})
 }
 
@@ -302,6 +315,26 @@ func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
 		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply}
 	}
 	return nil
+}
+
+// maxLastWord bounds what is kept in memory of each failure for the case that somebody repeats it.
+const maxLastWord = 64 << 10
+
+// lastWord is what a failed execution told its clients, for whoever repeats it when no attempt is left (semantics 37):
+// as long as clients that count nothing take to retry, behind the provider's own wait. What only this caller met, by
+// leaving or by its own deadline, says nothing to another.
+func (e *execution) lastWord(v verdict, how ending, reply *stored) *held {
+	if leftAlone(e.cause()) || how.fail == nil && reply == nil || how.fail != nil && how.fail.Code == CodeDeadline && e.impatient {
+		return nil
+	}
+	until := time.Now().Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace))
+	if how.fail != nil {
+		return &held{until: until, fail: how.fail}
+	}
+	if len(reply.body) > maxLastWord {
+		return nil
+	}
+	return &held{until: until, reply: reply}
 }
 
 // abandonDrains cancels what nobody waits for any more: a new answer to the same question is wanted.

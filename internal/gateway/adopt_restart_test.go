@@ -5,6 +5,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -13,10 +14,11 @@ func TestStreamCutByARestartHasASuccessor(t *testing.T) {
 	r := newRig(t)
 	r.script("stream", `{"chunks":8,"hold":"never","hold_at":"event","hold_n":5}`, "ok")
 	conn, _ := r.rawUntil(streamed("stream"), func(b []byte) bool { return bytes.Contains(b, []byte("chat.completion.chunk")) })
+	reset(conn) // before the shutdown: what that tells a client that is still there has arrived
+	wait(t, func() bool { return gateway.Lost(r.gw) == 1 })
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.gw.Drain(now)
-	reset(conn)
 	r.close()
 	r.start(rigConfig{})
 	a := r.must(streamed("stream"), 200)

@@ -269,6 +269,8 @@ func ours(name string) bool {
 	return strings.HasPrefix(name, "Holdfast-") || name == "Idempotency-Replayed"
 }
 
+// first is the first value of a header field. Where its name is known, looking it up in its canonical form is cheaper than
+// http.Header.Get, which makes that form each time.
 func first(values []string) string {
 	if len(values) == 0 {
 		return ""

@@ -23,14 +23,16 @@ type outcome struct {
 	reply    *stored
 	answered *stored
 
-	visible  bool // clients have a part of the answer
-	recorded bool // the attempt's end is on record
+	health   breaker.Result // what it says of the provider; counted once
+	visible  bool           // clients have a part of the answer
+	recorded bool           // the attempt's end is on record
 	evidence json.RawMessage
 }
 
 // again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
 func (e *execution) again(o *outcome) bool {
 	e.attempted(o.end, o.kind)
+	o.health = e.health(&o.verdict)
 	f, d := e.decide(o)
 	if d.Action == decision.Retry || d.Action == decision.Wait {
 		if e.nest.route.Budget().Take() {
@@ -40,7 +42,7 @@ func (e *execution) again(o *outcome) bool {
 		d = decision.Decide(f, e.nest.rules.decide)
 	}
 	o.evidence = evidence(f, d)
-	e.nest.quit(e.health(&o.verdict))
+	e.nest.quit(o.health)
 	e.conclude(o)
 	return false
 }
@@ -81,65 +83,74 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 	e.logEnd(o.verdict)
 	e.next.Trigger = "retry: " + o.reason
 	e.clear()
-	var ok bool
-	if d.Action == decision.Retry {
-		ok = e.followSoon(o, d.Delay)
-	} else {
-		ok = e.followLater(o, d.Delay)
-	}
-	if !ok {
+	if !e.resend(o, d) {
 		e.nest.route.Budget().Put()
-		e.nest.quit(e.health(&o.verdict))
+		e.nest.quit(o.health)
 		e.conclude(o)
 		return false
 	}
 	e.sending()
+	if e.attached() == 0 {
+		e.nest.route.Budget().Put()
+		e.outlived(o)
+		return false
+	}
 	e.g.observer.Retry(e.wf.Name, f.Trigger())
 	return true
 }
 
-// followSoon keeps slot and permit over a short wait. An intent that is held has its definite failure on record first:
-// a crash in the wait must not make it an unknown one.
-func (e *execution) followSoon(o *outcome, delay time.Duration) bool {
-	ending := o.verdict.ending()
-	ending.Evidence = o.evidence
-	held := e.op.Head().Hold
-	if held {
-		if !e.endAttempt(o, delay) {
-			return false
-		}
-	}
-	if !e.sleep(delay) {
+// outlived ends an attempt whose last client left while it was put on record: none begins for a client that left
+// (semantics 25).
+func (e *execution) outlived(o *outcome) {
+	e.nest.quit(o.health)
+	o.end, o.reason, o.rule = ledger.AttemptNotSent, "its client left while the attempt was put on record", "semantics 25"
+	o.body, o.recorded = nil, false
+	e.conclude(o)
+}
+
+// resend makes the next attempt durable once its time has come. While nothing of the call is on its way the last client
+// to leave ends it.
+func (e *execution) resend(o *outcome, d decision.Decision) bool {
+	// A held intent has its definite failure on record first: a crash in the wait must not make it an unknown one.
+	apart := d.Action == decision.Wait || e.op.Head().Hold
+	if apart && !e.endAttempt(o, d.Delay) {
 		return false
 	}
-	if o.cooled || !e.nest.ticket.Live() {
-		if b, err := e.nest.renewIn(e.ctx, time.Now().Add(e.patience())); b != nil || err != nil {
-			return false
-		}
+	resting := e.rest()
+	ready := resting && e.await(o, d)
+	e.work()
+	if !ready {
+		return false
 	}
-	var err error
-	if held {
-		err = e.op.Dispatch(e.next)
-	} else {
-		err = e.op.Again(ending, e.next)
-		o.recorded = err == nil
+	if apart {
+		return e.durable(e.op.Dispatch(e.next))
 	}
+	ending := o.verdict.ending()
+	ending.Evidence = o.evidence
+	err := e.op.Again(ending, e.next)
+	o.recorded = err == nil
 	return e.durable(err)
 }
 
-// followLater gives slot and permit back for the time of a long wait.
-func (e *execution) followLater(o *outcome, delay time.Duration) bool {
-	if !e.endAttempt(o, delay) {
+// await waits as decided: a short wait keeps slot and permit, a longer one gives both back (semantics 36).
+func (e *execution) await(o *outcome, d decision.Decision) bool {
+	if d.Action == decision.Wait {
+		e.nest.quit(o.health)
+		o.health = breaker.Ignored
+	}
+	if !e.sleep(d.Delay) {
 		return false
 	}
-	e.nest.quit(e.health(&o.verdict))
-	if !e.sleep(delay) {
-		return false
+	limit := time.Now().Add(e.patience())
+	var b *barred
+	var err error
+	switch {
+	case d.Action == decision.Wait:
+		b, err = e.nest.waitIn(e.ctx, e.nest.enter(), limit)
+	case o.cooled || !e.nest.ticket.Live():
+		b, err = e.nest.renewIn(e.ctx, limit)
 	}
-	if b, err := e.nest.waitIn(e.ctx, e.nest.enter(), time.Now().Add(e.patience())); b != nil || err != nil {
-		return false
-	}
-	return e.durable(e.op.Dispatch(e.next))
+	return b == nil && err == nil
 }
 
 // endAttempt puts the end of an attempt on record before a wait.
@@ -165,10 +176,6 @@ func (e *execution) durable(err error) bool {
 
 // sleep waits for d. It is false when the call is broken off meanwhile, by its last client above all.
 func (e *execution) sleep(d time.Duration) bool {
-	if !e.rest() {
-		return false
-	}
-	defer e.work()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

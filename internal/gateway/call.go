@@ -64,18 +64,19 @@ type call struct {
 	source string
 	status int
 
-	resume   bool // from behind the after-th event
-	after    int
-	ids      bool           // number the events
-	bridging bool           // the head went out before the answer's
-	seen     *sighting      // the operation under its derived key (derive: retries)
-	turn     int            // … and which of its clients, one after the other, this one is
-	recalled bool           // what earlier processes left under the key was looked up
-	parent   string         // the operation that this one takes the place of
-	waiting  *ledger.Record // an operation of an earlier process that this request goes on with
-	whole    bool           // the client was given all of its answer
-	departed atomic.Bool
-	unwatch  func() bool
+	resume    bool // from behind the after-th event
+	after     int
+	ids       bool           // number the events
+	bridging  bool           // the head went out before the answer's
+	seen      *sighting      // the operation under its derived key (derive: retries)
+	turn      int            // … and which of its clients, one after the other, this one is
+	recalled  bool           // what earlier processes left under the key was looked up
+	parent    string         // the operation that this one takes the place of
+	inherited int            // attempts of it, which count here too (semantics 37)
+	waiting   *ledger.Record // an operation of an earlier process that this request goes on with
+	whole     bool           // the client was given all of its answer
+	departed  atomic.Bool
+	unwatch   func() bool
 
 	through  *nest // of a call that is passed on
 	definite bool  // a passed answer proves that nothing happened (semantics 3)

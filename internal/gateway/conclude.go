@@ -49,7 +49,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	} else if err != nil {
 		e.g.logger.Error("a complete answer could not be recorded", "intent", e.op.ID(), "error", err)
 	}
-	e.recordSeen(e.answered, false, nil)
+	e.recordSeen(e.answered, false, nil, nil)
 	e.rec.pending(h.pending)
 	e.rec.open(h)
 	e.rec.show(e.rec.size)
@@ -102,7 +102,7 @@ func (e *execution) fail(o *outcome) {
 		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(v)
-	e.recordSeen(e.answered, v.end == ledger.AttemptUnknown, e.holdFor(v, o.how, o.reply))
+	e.recordSeen(e.answered, v.end == ledger.AttemptUnknown, e.holdFor(v, o.how, o.reply), e.lastWord(v, o.how, o.reply))
 	e.end(o.how)
 }
 
@@ -125,9 +125,9 @@ func (o *outcome) settling(e *execution) string {
 }
 
 // recordSeen tells the sighting how its operation ended.
-func (e *execution) recordSeen(answer *stored, unknown bool, hold *held) {
+func (e *execution) recordSeen(answer *stored, unknown bool, hold, last *held) {
 	if e.seen != nil {
-		e.seen.ended(answer, unknown, hold)
+		e.seen.ended(answer, unknown, e.attempts()+e.inherited, hold, last)
 	}
 }
 
@@ -148,7 +148,7 @@ func (e *execution) lose(o *outcome) {
 		// Nothing may send it again: within the window its key says so, to everybody.
 		window := e.seen.ends.Sub(e.g.ledger.Now())
 		e.seen.pin()
-		e.recordSeen(nil, false, &held{until: time.Now().Add(window), fail: unknownError(e.op.ID())})
+		e.recordSeen(nil, false, &held{until: time.Now().Add(window), fail: unknownError(e.op.ID())}, nil)
 	}
 	e.g.registry.remove(e.key, e) // who comes from now on asks the ledger
 	e.end(how)

@@ -22,7 +22,7 @@ func (c *call) duplicate() *Error {
 		return c.firstSight()
 	}
 	c.g.observer.Lookup(c.wf.Name)
-	if c.resume && c.cutBefore() {
+	if c.resume && c.severalSeen() {
 		return errStreamLost
 	}
 	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {

@@ -132,7 +132,7 @@ func (e *Error) headers(h http.Header, effect ledger.Effect) {
 const longWait = 8 * time.Second
 
 func (e *Error) again(c class) bool {
-	return c.again && (e.Code != CodeRateLimited && e.Code != CodeCircuitOpen || e.Wait <= longWait)
+	return c.again && (e.Code != CodeRateLimited && e.Code != CodeCircuitOpen || e.Wait > 0 && e.Wait <= longWait)
 }
 
 func (e *Error) safe(c class, effect ledger.Effect) string {

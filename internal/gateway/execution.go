@@ -124,8 +124,9 @@ func (e *execution) tryHold() bool {
 	return true
 }
 
+// undrain asks draining first: a follower may come before its leader has a nest.
 func (e *execution) undrain() {
-	if e.nest.tier != nil {
+	if e.draining.Load() {
 		e.nest.tier.drains.remove(e)
 	}
 }

@@ -30,7 +30,9 @@ type Config struct {
 	// Routes is the live state of the routes; one table for all that call through them.
 	Routes *route.Table
 	// API answers /holdfast/v1/… on the data port for the tenant that Tenant(r) names; nil: not found.
-	API      http.Handler
+	API http.Handler
+	// MCP answers /mcp/{server}; nil: not found.
+	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
 	Logger   *slog.Logger
 }
@@ -42,6 +44,7 @@ type Gateway struct {
 	log      *intent.Log
 	upstream upstream.Client
 	api      http.Handler
+	mcp      func(http.ResponseWriter, *http.Request, MCPCaller)
 	observer Observer
 	logger   *slog.Logger
 
@@ -64,6 +67,7 @@ type Gateway struct {
 	routes    *route.Table
 	nobody    string    // mark of routes to which no credential goes
 	started   time.Time // ledger time
+	left      func(key string) bool
 	working   atomic.Int64
 	running   sync.WaitGroup
 	draining  atomic.Bool
@@ -75,7 +79,7 @@ type Gateway struct {
 
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
-	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API,
+	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
 		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
@@ -113,6 +117,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		t.target.mark = g.credentialMark(t.conf.Name)
 	}
 	g.sightings.g, g.started = g, g.ledger.Now()
+	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
+		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
+	}
 	return g, nil
 }
 

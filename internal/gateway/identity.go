@@ -42,7 +42,7 @@ func (g *Guard) HostAllowed(r *http.Request) bool {
 	if !g.allowed(r.Host) {
 		return false
 	}
-	origin := r.Header.Get("Origin")
+	origin := first(r.Header["Origin"])
 	if origin == "" {
 		return true
 	}
@@ -89,7 +89,7 @@ var credentialHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Ke
 // Credential is what the request proves its caller by: a header of any provider's kind, or Gemini's ?key=.
 func Credential(r *http.Request) string {
 	for _, name := range credentialHeaders {
-		v := r.Header.Get(name)
+		v := first(r.Header[name])
 		if v == "" {
 			continue
 		}

@@ -35,6 +35,8 @@ func (g *Gateway) serveLocal(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("ok\n"))
 	case r.URL.Path == "/readyz":
 		WriteReady(w, g.Ready())
+	case g.mcp != nil && strings.HasPrefix(r.URL.Path, "/mcp/"):
+		g.serveMCP(w, r)
 	default:
 		g.serveAPI(w, r)
 	}

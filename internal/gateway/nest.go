@@ -128,7 +128,15 @@ type barred struct {
 	patient bool            // a client may wait for it
 }
 
-func (b *barred) refusal() *Error { return &Error{Code: b.code, Message: b.message, Wait: b.wait} }
+// refusal is what a client is told that does not wait. Where a probe decides, a moment is as good a guess as any; where a
+// person does, there is none.
+func (b *barred) refusal() *Error {
+	e := &Error{Code: b.code, Message: b.message, Wait: b.wait}
+	if e.Wait == 0 && b.changed != nil {
+		e.Wait = time.Second
+	}
+	return e
+}
 
 // enter takes a slot and the route's permit, without waiting.
 func (n *nest) enter() *barred {

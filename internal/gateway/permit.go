@@ -93,7 +93,11 @@ func (e *execution) admitted() bool {
 		err = e.op.Dispatch(e.next)
 		if err == nil {
 			e.sending()
-			return true
+			if e.attached() > 0 {
+				return true
+			}
+			e.outlived(&outcome{health: breaker.Ignored, how: ending{fail: (&barred{code: CodeAdmission, message: errGone.Error()}).refusal()}})
+			return false
 		}
 		b = &barred{code: CodeStoreUnavailable, message: "the store is unavailable; nothing was sent"}
 	}
@@ -116,7 +120,7 @@ func (e *execution) giveUp(b *barred, err error) {
 	if err := e.op.Discard(reason, "semantics 32"); err != nil {
 		e.g.logger.Warn("an operation that was not sent could not be discarded; it expires", "intent", e.op.ID(), "error", err)
 	}
-	e.recordSeen(nil, false, nil)
+	e.recordSeen(nil, false, nil, nil)
 	e.end(ending{fail: fail})
 	e.forget()
 }
@@ -180,6 +184,8 @@ func (c *call) mark() string {
 		return c.target.mark
 	case !c.g.guard.Open():
 		return c.g.nobody // ours, which is not forwarded
+	case c.g.guard.tenant == "" && len(c.tenant) > 10:
+		return c.tenant[2:10] // the same hash
 	}
 	return c.g.credentialMark(Credential(c.r))
 }

@@ -32,7 +32,9 @@ type sighting struct {
 	failed   bool          // it ended without an answer that is kept
 	unknown  bool          // … and the provider may have done the work
 	pinned   bool          // its outcome is unknown and held: no delivery of that news ends it
+	attempts int           // over its whole life, those that it inherited included
 	hold     *held         // the same error for everybody, for a time
+	last     *held         // the error that its clients got; a repetition gets it again where no attempt is left
 	gone     chan struct{} // closed when delivery becomes lost
 	answer   *stored
 	onRecord bool
@@ -48,6 +50,9 @@ type held struct {
 	fail  *Error
 	reply *stored
 }
+
+// over says that the error is no longer given; none is.
+func (h *held) over(now time.Time) bool { return h == nil || !now.Before(h.until) }
 
 // sightings are those of this process, by derived key.
 type sightings struct {
@@ -178,10 +183,11 @@ func (s *sighting) reset(turn int) {
 	}
 }
 
-// ended notes how the operation ended; hold, when not nil, is what its key answers meanwhile.
-func (s *sighting) ended(answer *stored, unknown bool, hold *held) {
+// ended notes how the operation ended; hold, when not nil, is what its key answers meanwhile, last what its clients got.
+func (s *sighting) ended(answer *stored, unknown bool, attempts int, hold, last *held) {
 	s.mu.Lock()
 	s.answer, s.failed, s.unknown, s.hold = answer, answer == nil, unknown && answer == nil, hold
+	s.attempts, s.last = attempts, last
 	s.e = nil
 	s.spill()
 	s.mu.Unlock()
@@ -236,11 +242,12 @@ func (b *sightings) tick() {
 // settle assumes a delivery whose grace is over, and says whether s can be forgotten.
 func (b *sightings) settle(s *sighting, now, ledgerNow time.Time, last bool) bool {
 	s.mu.Lock()
-	arrived := !s.pinned && s.delivery == ledger.DeliverySent && (last || now.Sub(s.sentAt) >= s.grace)
+	// A failure that arrived is what a retry comes after: it is kept for as long as one may take.
+	arrived := !s.pinned && s.delivery == ledger.DeliverySent && (last || now.Sub(s.sentAt) >= s.grace && s.last.over(now))
 	if arrived {
 		s.delivery = ledger.DeliveryAssumed
 	}
-	held := s.hold != nil && now.Before(s.hold.until)
+	held := !s.hold.over(now)
 	over := s.delivery == ledger.DeliveryAssumed || ledgerNow.After(s.ends) && s.clients == 0
 	s.mu.Unlock()
 	if arrived {

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"bytes"
 	"encoding/json"
+	"hash/crc32"
+	"slices"
 	"testing"
 	"time"
 
@@ -62,6 +64,17 @@ func TestHeadersAreJSON(t *testing.T) {
 		var got map[string][]string
 		if err := json.Unmarshal(appendHeader(nil, want), &got); err != nil || !cmp.Equal(got, want) {
 			t.Fatalf("wrote %s: %v", appendHeader(nil, want), err)
+		}
+	})
+}
+
+// TestChecksum: the digest is what the schema says, so that another program can check a store.
+func TestChecksum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		kind, data := rapid.String().Draw(t, "type"), rapid.SliceOf(rapid.Byte()).Draw(t, "data")
+		want := int64(crc32.Checksum(slices.Concat([]byte(kind), []byte{0}, data), crc32.MakeTable(crc32.Castagnoli))) | 1<<32
+		if got := checksum(kind, data); got != want {
+			t.Fatalf("%x, want %x", got, want)
 		}
 	})
 }
