@@ -104,7 +104,7 @@ func TestToolCall(t *testing.T) {
 	}
 	r.effects("once", 1)
 	call := r.sim.Calls("once")[0]
-	if call.Path != "/api/charges" || call.Key == "" || strings.Contains(call.Key, "c1") {
+	if call.Path != "/api/charges" || len(call.Key) != 36 || strings.Contains(call.Key, "once") {
 		t.Errorf("sent %+v", call)
 	}
 	rec := r.settled(first.header.Get("Holdfast-Intent"))
