@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -30,7 +28,7 @@ func TestReconcileFunction(t *testing.T) {
 		"nobody can tell":         {CannotTell("the bank is closed"), nil, ledger.OutcomeUnknown, "", ErrUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
+			func() {
 				s := openEmbedded(t)
 				op := Operation{Key: "k", Workflow: "hasty"}
 				var key string
@@ -53,8 +51,12 @@ func TestReconcileFunction(t *testing.T) {
 				}); err != nil {
 					t.Fatal(err)
 				}
-				time.Sleep(time.Hour)
-				synctest.Wait()
+				eventually(t, func() bool {
+					r, err := s.ledger.Get(t.Context(), id)
+					mu.Lock()
+					defer mu.Unlock()
+					return err == nil && (r.State == ledger.Settled || c.outcome == ledger.OutcomeUnknown && len(seen) == 5)
+				})
 				r, err := s.ledger.Get(t.Context(), id)
 				if err != nil || r.Outcome != c.outcome {
 					t.Errorf("%+v %v", r.Status, err)
@@ -68,14 +70,14 @@ func TestReconcileFunction(t *testing.T) {
 				if v != c.result || !errors.Is(err, c.again) {
 					t.Errorf("again: %q %v", v, err)
 				}
-			})
+			}()
 		})
 	}
 }
 
 // TestReconcileReturnsOutboxRows does a row again whose effect did not take place, and only that one.
 func TestReconcileReturnsOutboxRows(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	func() {
 		e, db := openEmbedded(t), orders(t)
 		var mu sync.Mutex
 		done := map[string]int{}
@@ -103,8 +105,10 @@ func TestReconcileReturnsOutboxRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		outbox.Notify()
-		time.Sleep(5 * time.Minute)
-		synctest.Wait()
+		eventually(t, func() bool {
+			all, err := e.ledger.List(t.Context(), ledger.Filter{Workflow: "hasty", Outcomes: []ledger.Outcome{ledger.OutcomeSuccess}})
+			return err == nil && len(all) == 2
+		})
 		mu.Lock()
 		defer mu.Unlock()
 		if done[`{"order":"happened"}`] != 1 || done[`{"order":"lost"}`] != 2 {
@@ -119,7 +123,7 @@ func TestReconcileReturnsOutboxRows(t *testing.T) {
 				t.Errorf("%s, %s after %d attempts", r.State, r.Outcome, r.Attempt)
 			}
 		}
-	})
+	}()
 }
 
 func configured(t *testing.T, text string) string {
@@ -131,10 +135,10 @@ func configured(t *testing.T, text string) string {
 	return name
 }
 
-// openEmbedded starts an engine in the bubble of a test.
+// openEmbedded starts an engine whose workflow is looked after often.
 func openEmbedded(t *testing.T) *Engine {
 	t.Helper()
-	e, err := New(Config{File: configured(t, "env: test\nworkflows:\n  hasty: {timeouts: {attempt: 5s, total: 6s, request: 7s}}\n"),
+	e, err := New(Config{File: configured(t, "env: test\nworkflows:\n  hasty: {timeouts: {attempt: 5s, total: 6s, request: 7s}, reconcile: {sql: \"SELECT 1\", dsn: \"sqlite:none.db\", happened: \"false\", every: 50ms, quiet: 300ms}}\n"),
 		Store: "sqlite:" + t.TempDir() + "/h.db", Embedded: true})
 	if err == nil {
 		err = e.Start(t.Context())
