@@ -43,6 +43,8 @@ var bans = []struct {
 		"the MCP proxy knows no driver, and telemetry only as an Observer"},
 	{"internal/sim", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/upstream"},
 		"the far side of our tests shares no code with what it tests"},
+	{"internal/reconcile", []string{"ledger/sqlite", "internal/gateway", "internal/admin", "internal/cli", "internal/telemetry"},
+		"evidence is read by the port, and moves nothing by itself"},
 	{"internal/demo", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the demo sees what a user sees: processes"},
 	{"internal/proc", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "processes are run, not linked"},
 	{"internal/explain", []string{"ledger/sqlite", "internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an explanation is a pure function of a policy and a question"},

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/reconcile"
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -77,6 +78,9 @@ type Engine struct {
 	exchanges exchanges // of Transport
 	handling  sync.Mutex
 	handlers  map[string]Handler
+	finders   map[string]Reconciler // by workflow
+
+	reconcilers *reconcile.Set
 
 	data, admin *server
 	background  sync.WaitGroup
@@ -165,6 +169,9 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	if e.functions, err = newFunctions(ctx, e); err != nil {
+		return err
+	}
+	if err = e.newReconcilers(ctx); err != nil {
 		return err
 	}
 	if err = e.listen(api); err != nil {
@@ -283,6 +290,9 @@ func (e *Engine) close() error {
 		e.stop()
 	}
 	e.background.Wait()
+	if e.reconcilers != nil {
+		errs = append(errs, e.reconcilers.Close())
+	}
 	if e.routes != nil {
 		e.routes.Close()
 	}
@@ -303,6 +313,7 @@ func (e *Engine) runBackground() {
 	e.stop = stop
 	e.background.Go(func() { _ = e.log.Run(ctx) })
 	e.background.Go(func() { e.sweep(ctx) })
+	e.background.Go(func() { _ = e.log.Reconcile(ctx, intent.Patrol{Plan: e.reconcilers.Plan, Returned: e.returned}) })
 }
 
 func (e *Engine) sweep(ctx context.Context) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -66,6 +67,8 @@ type Outbox struct {
 	stop  context.CancelFunc
 	all   sync.WaitGroup // the loop and the workers
 
+	returned atomic.Bool // evidence gave work back
+
 	mu      sync.Mutex
 	in      map[string]bool // rows in hand
 	trouble string          // said last
@@ -87,7 +90,10 @@ func (e *Engine) Outbox(db *sql.DB, c OutboxConfig) (*Outbox, error) {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	o := e.newOutbox(db, c)
-	o.stop, e.outbox = stop, o
+	o.stop = stop
+	e.handling.Lock()
+	e.outbox = o
+	e.handling.Unlock()
 	o.all.Go(func() { o.run(ctx) })
 	return o, nil
 }
@@ -115,6 +121,9 @@ func (o *Outbox) run(ctx context.Context) {
 	defer ticker.Stop()
 	resumed := false
 	for {
+		if o.returned.CompareAndSwap(true, false) {
+			resumed = false
+		}
 		if !resumed {
 			resumed = o.say(o.resume(ctx))
 		}

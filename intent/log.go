@@ -57,6 +57,7 @@ type Log struct {
 	timers  sync.Pool // of *time.Timer, stopped
 	settler *settler
 	alone   bool
+	patrol  *patrol
 }
 
 // New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
@@ -75,7 +76,7 @@ func New(c Config) *Log {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
-	g.stopped, g.settler = make(chan struct{}), newSettler()
+	g.stopped, g.settler, g.patrol = make(chan struct{}), newSettler(), newPatrol()
 	g.pending.Go(g.settler.run)
 	return g
 }

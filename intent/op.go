@@ -137,8 +137,8 @@ func (c *change) endAttempt(e Ending) error {
 	switch {
 	case e.End == ledger.AttemptFailed || e.End == ledger.AttemptNotSent:
 		// A definite failure behind an unknown one leaves the intent where the unknown one put it: dispatched
-		// (semantics 36).
-		if c.st.BilledMaybe > 0 {
+		// (semantics 36). A held one went on behind an unknown attempt by evidence alone: it did not happen.
+		if c.st.BilledMaybe > 0 && !c.op.head.Hold {
 			c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
 			return nil
 		}

@@ -30,6 +30,9 @@ type tally struct {
 	held, open                                   int // operations that are unknown now, that are not settled otherwise
 	periods                                      []unknownPeriod
 	lastEnd                                      *ledger.Event // of the last call that failed or was lost
+	checks                                       []checkLine   // looks of reconcilers at far sides
+	asked                                        []time.Time   // a person
+	late                                         int           // pieces of evidence that came by themselves
 }
 
 // unknownPeriod is a time in which an operation was held as unknown, or a call whose outcome stayed unknown while
@@ -79,6 +82,8 @@ func (t *tally) add(v *admin.Intent) {
 			t.duplicates += repeats(e)
 		case "transition":
 			t.move(v, e)
+		default:
+			t.look(v, e)
 		}
 	}
 	t.running += max(0, running)

@@ -78,6 +78,10 @@ func (m *moment) what() string {
 		return fmt.Sprintf("call %d %s", m.Attempt, endWords[m.End])
 	case "duplicate":
 		return "repeated request"
+	case "check":
+		return "looked for its effect"
+	case "alert":
+		return "a person is asked"
 	}
 	return clean(m.Kind, 20)
 }
@@ -137,6 +141,10 @@ func (m *moment) detail() string {
 	}
 	if m.Actor != "engine" {
 		add("by %s", m.Actor)
+	}
+	if m.Kind == "check" {
+		parts = append(parts, m.looked())
+		return clean(strings.Join(parts, ", "), 0)
 	}
 	add("route %s", m.Route)
 	add("tier %s", m.Tier)

@@ -26,7 +26,8 @@ func traceCommand() *cobra.Command {
 		Use:   "trace KEY_OR_ID",
 		Short: "Say what happened to one operation: whether it ran more than once, whether it was unknown, and when what",
 		Long: `Say what happened to one operation. First the verdict and the answers to the questions that an investigation asks: did
-it run more than once, was its outcome ever unknown and how did that end, where does its key come from. Then everything
+it run more than once, was its outcome ever unknown and how did that end, who looked for its effect and with which evidence,
+where does its key come from. Then everything
 on record in the order of time, for all operations that had the same key. docs/trace.md explains the words.
 
 KEY_OR_ID is an intent's id (Holdfast-Intent) or its beginning, a full idem:… key, or the caller's own Idempotency-Key.`,
@@ -117,6 +118,7 @@ type traceReport struct {
 	Billed        int             `json:"possibly_billed"`
 	Duplicates    int             `json:"duplicates"`
 	Unknown       []unknownPeriod `json:"unknown"`
+	Checks        []checkLine     `json:"checks"`
 	Truncated     bool            `json:"truncated,omitempty"` // older operations of this key are left out
 	Operations    []admin.Intent  `json:"operations"`
 	Timeline      []moment        `json:"timeline"`
@@ -129,7 +131,7 @@ type traceAnswer struct {
 
 func (t *trace) report() traceReport {
 	r := traceReport{ID: t.asked.ID, Verdict: t.verdict(), Answers: t.answers(time.Now()), UpstreamCalls: t.calls, Ends: t.ends(), Billed: t.billed,
-		Duplicates: t.duplicates, Unknown: t.periods, Truncated: t.more, Timeline: timelineOf(t.ops)}
+		Duplicates: t.duplicates, Unknown: t.periods, Checks: append([]checkLine{}, t.checks...), Truncated: t.more, Timeline: timelineOf(t.ops)}
 	for _, v := range t.ops {
 		v.History = nil // the timeline has it
 		r.Operations = append(r.Operations, v)
@@ -138,11 +140,14 @@ func (t *trace) report() traceReport {
 }
 
 func (t *trace) answers(now time.Time) []traceAnswer {
-	return []traceAnswer{
+	list := []traceAnswer{
 		{"Did it run more than once?", t.sayRuns()},
 		{"Was its outcome ever unknown?", t.sayUnknown(now)},
-		{"Where does its key come from?", t.sayKey()},
 	}
+	if t.everHeld() {
+		list = append(list, traceAnswer{checkQuestion, t.sayChecks(now)})
+	}
+	return append(list, traceAnswer{"Where does its key come from?", t.sayKey()})
 }
 
 // write prints the trace for a person.

@@ -138,6 +138,9 @@ func (c *call) failedHeaders(out http.Header, h *head) {
 	safe := safeYes
 	if h.unknown && c.effect == ledger.EffectExternal {
 		safe = safeAfter
+		if c.tool != nil {
+			c.set(out, "Holdfast-Error", string(CodeOutcomeUnknown))
+		}
 	}
 	c.set(out, "Holdfast-Safe-To-Retry", safe)
 }

@@ -134,12 +134,12 @@ func (e *execution) recordSeen(answer *stored, unknown bool, hold, last *held) {
 // lose holds the intent: nothing sends it again until evidence or a person has spoken (semantics 2).
 func (e *execution) lose(o *outcome) {
 	v, how := o.verdict, o.how
-	if how.fail != nil && how.fail.Code == CodeAllTiersFailed {
-		told := unknownError(e.op.ID())
+	err := e.op.Lose(o.ending(), o.body)
+	if how.fail != nil && (how.fail.Code == CodeAllTiersFailed || e.spec.Wire == provider.Tool) {
+		told := e.lostError()
 		told.Err = how.fail.Err
 		how.fail = told
 	}
-	err := e.op.Lose(o.ending(), o.body)
 	if err != nil {
 		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
 	}
@@ -153,6 +153,18 @@ func (e *execution) lose(o *outcome) {
 	e.g.registry.remove(e.key, e) // who comes from now on asks the ledger
 	e.end(how)
 	e.forget()
+}
+
+// lostError is what the clients of an operation hear whose outcome has just become unknown.
+func (e *execution) lostError() *Error {
+	told := e.g.stillUnknown(e.op.ID())
+	if r := e.wf.Reconcile; r != nil && told.Wait == 0 { // it is not planned yet
+		told.Wait = time.Second
+		if r.When == "batch" {
+			told.Wait = r.Every
+		}
+	}
+	return told
 }
 
 func (e *execution) interrupted(how ending) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 )
 
@@ -53,6 +54,9 @@ func (c *call) control() *Error {
 
 // reads says that the call is a read, on which a key is ignored (semantics 1).
 func (c *call) reads() bool {
+	if c.tool != nil {
+		return c.tool.wf.Effect == policy.Read
+	}
 	return provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, Header: c.r.Header, Wire: c.target.wire}).Read
 }
 

@@ -51,6 +51,7 @@ type Gateway struct {
 	providers map[string]*target
 	wires     map[string]*target // first provider of each type
 	guard     *Guard
+	tools     map[string]*toolServer
 	keyers    map[string]*idempotency.Keyer // by workflow
 	salt      []byte                        // of tenants made from forwarded credentials
 	secret    []byte                        // of outbound keys (semantics 17)
@@ -59,6 +60,8 @@ type Gateway struct {
 	replays   *replayCache
 	mem       memory
 	sightings sightings
+	writes    writes // of tools without a key template
+	late      listeners
 	repeats   repeats
 	nests     map[string]*rules // by workflow
 	routes    *route.Table
@@ -84,6 +87,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
+	g.late.open()
 	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
 	g.mem.max = c.Policy.Limits.BodyMemory
@@ -105,6 +109,12 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.nests, g.nobody = nests(c.Policy), g.credentialMark("")
 	for _, t := range g.providers {
 		t.mark = g.credentialMark(t.key)
+	}
+	if g.tools, err = tools(c.Policy); err != nil {
+		return nil, err
+	}
+	for _, t := range g.tools {
+		t.target.mark = g.credentialMark(t.conf.Name)
 	}
 	g.sightings.g, g.started = g, g.ledger.Now()
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
@@ -202,6 +212,8 @@ var (
 // is recorded as interrupted, and its clients are told in their streams.
 func (g *Gateway) Drain(ctx context.Context) {
 	g.draining.Store(true)
+	g.late.end()
+	defer g.late.all.Wait()
 	finished := make(chan struct{})
 	go func() {
 		g.running.Wait()

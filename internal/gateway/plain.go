@@ -66,7 +66,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	body := e.rec.bytes(e.rec.size)
 	contentType := header(resp, "Content-Type")
 	var p provider.Plain
-	if e.spec.Known && header(resp, "Content-Encoding") == "" {
+	if e.spec.Wire != provider.Tool && e.spec.Known && header(resp, "Content-Encoding") == "" {
 		p = provider.PlainAnswer(&e.spec, resp.Status, contentType, body)
 	} else {
 		p.Complete = true

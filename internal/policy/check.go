@@ -168,8 +168,8 @@ func (k *checker) auth() {
 	for i, a := range k.c.Auth.Keys {
 		path := item("auth.keys", i)
 		for j, name := range a.Workflows {
-			if k.c.Workflow(name) == nil {
-				k.fail(item(path+".workflows", j), quote(name)+" is not in workflows", suggest(name, k.workflowNames()))
+			if k.c.Workflow(name) == nil && k.c.ToolServer(name) == nil {
+				k.fail(item(path+".workflows", j), quote(name)+" is neither in workflows nor in tools", suggest(name, k.workflowNames()))
 			}
 		}
 		if first, dup := seen[a.Key.Reveal()]; dup && !a.Key.IsZero() {

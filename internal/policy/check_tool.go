@@ -93,6 +93,9 @@ func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {
 			k.fail(path+".sql", "does not say which database", "write dsn: postgres://reader@host/db")
 		}
 		k.password(path+".dsn", r.DSN)
+		if s := r.DSN.Scheme(); !r.DSN.IsZero() && s != "sqlite" {
+			k.warn(path+".dsn", "accepted, not yet acted on by this version: a "+s+" database is not read, and the outcome waits for holdfast intents resolve", "write sqlite:FILE, or get")
+		}
 	case r.Tool != "" && place != reconcileMCP:
 		k.fail(path+".tool", "there is no MCP server here whose tool could be called", "write get or sql")
 	case r.OpenAIResponse && place != reconcileWorkflow:
@@ -118,6 +121,9 @@ func (k *checker) readGet(path, get string, place reconcilePlace) {
 		get = rest
 	}
 	if u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(get)); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		if host, _, _ := strings.Cut(strings.SplitN(get, "://", 2)[1], "/"); strings.ContainsAny(host, "{@") {
+			k.fail(path, "has a field or a credential in its host", "write the host out; fields stand in path and query, credentials in headers")
+		}
 		return
 	}
 	switch {

@@ -109,6 +109,9 @@ func checkText(is, text string) (what, remedy string) {
 	case "shared":
 		return checkScheme(text, "redis://127.0.0.1:6379/0 or postgres://user@host/db", "redis", "rediss", "valkey", "postgres", "postgresql")
 	case "sqldsn":
+		if file, ok := strings.CutPrefix(text, "sqlite:"); ok && strings.Trim(file, "/") != "" {
+			return "", ""
+		}
 		return checkScheme(text, "postgres://user@host/db", "postgres", "postgresql")
 	case "header":
 		if !headerForm.MatchString(text) {
