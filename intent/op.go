@@ -151,20 +151,6 @@ func (c *change) endAttempt(e Ending) error {
 	return nil
 }
 
-// Again records the end of an attempt and the next one, which may leave when it returns nil, in one commit. A held
-// intent, whose definite failure must outlast a crash before the next attempt, takes EndAttempt and Dispatch instead.
-func (o *Op) Again(e Ending, a Attempt) error {
-	if o.head.Hold {
-		return ErrHeld
-	}
-	c := o.change(o.log.ledger.Now())
-	if err := c.endAttempt(e); err != nil {
-		return err
-	}
-	c.dispatch(c.nextStep(), &a)
-	return o.commit(c, c.write(), o.lateDispatch)
-}
-
 // Await keeps an intent of which nothing is on its way in this owner's hands, in a lane, until it may be sent.
 func (o *Op) Await(lane string, ready time.Time, reason, rule string) error {
 	c := o.change(o.log.ledger.Now())

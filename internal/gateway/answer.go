@@ -155,7 +155,9 @@ func (c *call) operation(out http.Header) {
 	if c.replay {
 		source = "replay"
 	}
-	c.set(out, "Holdfast-Source", source)
+	if source != "" {
+		c.set(out, "Holdfast-Source", source)
+	}
 	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.attempts()))
 	if e.spec.Model != "" {
 		c.set(out, "Holdfast-Requested-Model", plainName(e.spec.Model))
@@ -239,7 +241,7 @@ func (c *call) replayStored(s *stored) *Error {
 	}
 	if s.answer.HTTPStatus >= 400 {
 		c.set(out, "X-Should-Retry", "false")
-		c.set(out, "Holdfast-Safe-To-Retry", safeNo)
+		c.set(out, "Holdfast-Safe-To-Retry", safeYes) // what is kept and given again is definite (semantics 14)
 	}
 	body := s.body
 	if k := c.newCutter(first(s.answer.Header["Content-Type"])); k != nil {

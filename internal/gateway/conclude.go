@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
@@ -65,6 +66,7 @@ func (e *execution) conclude(o *outcome) {
 	}
 	if o.document != nil {
 		e.rec.replace(o.document)
+		o.remaining()
 	}
 	e.answered = o.answered
 	if !o.recorded {
@@ -78,6 +80,21 @@ func (e *execution) conclude(o *outcome) {
 		}
 	}
 	e.fail(o)
+}
+
+// remaining says in the provider's own error how long its wait still is (semantics 36): where it stands in the words
+// alone, no client reads it, and while the call waited here it has become shorter.
+func (o *outcome) remaining() {
+	if o.how.reveal == nil || o.wait <= 0 {
+		return
+	}
+	h := o.how.reveal.header.Clone()
+	delete(h, "Retry-After-Ms")
+	delete(h, "Retry-After")
+	if left := o.wait - time.Since(o.at); left > 0 {
+		set(h, "Retry-After", strconv.FormatInt(int64((left-1)/time.Second)+1, 10))
+	}
+	o.how.reveal.header = h
 }
 
 // fail settles a failed operation.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -237,4 +238,81 @@ func TestLeavingInTheLineIsNoSuccess(t *testing.T) {
 	if a := r.do(chat("after")); a.code() != "circuit_open" {
 		t.Errorf("%d %v", a.status, a.header)
 	}
+}
+
+// The status and the headers of an error decide, whatever becomes of its words: they may be cut, or never come.
+func TestErrorWithoutItsWords(t *testing.T) {
+	for name, step := range map[string]string{
+		"cut":   `{"raw":"HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\nRetry-After: 3600\r\nContent-Length: 500\r\n\r\n{\"error\":{\"mess"}`,
+		"stall": `{"status":429,"headers":{"Retry-After":"3600"},"cut":{"at":"head","how":"stall"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := nestRig(t)
+			r.script("words", step)
+			a := r.must(chat("words").workflow("act").key("w"), 429)
+			if a.header.Get("Retry-After") != "3600" || !strings.Contains(string(a.body), `"error"`) {
+				t.Errorf("%v %s", a.header, a.body)
+			}
+			if rec := r.settled(a.header.Get("Holdfast-Intent")); rec.Outcome != ledger.OutcomeFailed || rec.BilledMaybe != 0 {
+				t.Errorf("%+v", rec.Status)
+			}
+			r.calls("words", 1)
+			if b := r.must(chat("sibling"), 429); b.code() != "rate_limited" {
+				t.Errorf("%v", b.header)
+			}
+		})
+	}
+}
+
+// A wait that stands in the provider's words alone reaches the client as a header.
+func TestWaitInWordsBecomesAHeader(t *testing.T) {
+	r := nestRig(t)
+	body := `{"error":{"message":"Rate limit reached. Please try again in 1m0s.","type":"tokens","code":"rate_limit_exceeded"}}`
+	r.script("words", `{"status":429,"body":`+strconv.Quote(body)+`}`)
+	if a := r.must(chat("words"), 429); a.header.Get("Retry-After") != "60" || !strings.Contains(string(a.body), "1m0s") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+}
+
+// Behind a brief cool-down a slow answer holds up nobody: what is not refused at once was accepted.
+func TestSlowAnswersAfterACooldown(t *testing.T) {
+	t.Parallel()
+	r := nestRig(t)
+	r.script("slow-0", `{"status":429,"headers":{"Retry-After":"1"}}`)
+	var all sync.WaitGroup
+	for i := range 6 {
+		op := fmt.Sprint("slow-", i)
+		r.script(op, `{"hold":"slow"}`)
+		all.Go(func() { r.must(chat(op), 200) })
+	}
+	if err := r.sim.WaitHeld(t.Context(), "slow", 6); err != nil { // all at once, though none has been answered
+		t.Fatal(err)
+	}
+	r.sim.Release("slow")
+	all.Wait()
+	r.atRest()
+}
+
+// What an attempt came to is on record before the wait behind it, and an operator's word ends the wait.
+func TestOrdersEndAWait(t *testing.T) {
+	r := nestRig(t)
+	r.script("waits", `{"status":503,"headers":{"Retry-After":"6"}}`)
+	done := make(chan *answered, 1)
+	go func() { done <- r.do(chat("waits").key("w")) }()
+	wait(t, func() bool {
+		waiting, _ := r.store.List(t.Context(), ledger.Filter{States: []ledger.State{ledger.Created}})
+		return len(waiting) == 1 && waiting[0].Attempt == 1
+	})
+	if _, err := r.routes.Trip("openai/*", "incident 8"); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-done; a.status != 503 || a.header.Get("Retry-After") == "" {
+		t.Errorf("%d %v", a.status, a.header)
+	}
+	a := r.must(chat("next"), 503)
+	if a.code() != "circuit_open" || a.header.Get("X-Should-Retry") != "false" || a.header.Get("Retry-After") != "" || !strings.Contains(string(a.body), "operator") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	r.calls("waits", 1)
 }
