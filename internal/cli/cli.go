@@ -116,7 +116,7 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), traceCommand(), routesCommand(), storeCommand(), benchCommand(), demoCommand())
+		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), traceCommand(), routesCommand(), storeCommand(), benchCommand(), demoCommand(), mcpCommand())
 }
 
 func serveCommand() *cobra.Command {
