@@ -147,11 +147,11 @@ func scalar(v any) (string, bool) {
 	return "", false
 }
 
-var identityWords = []string{"id", "ids", "uuid", "guid", "key", "name", "number", "no", "ref", "reference", "code", "slug", "uri", "url", "path", "sku", "handle", "email", "username", "title"}
+var identityWords = []string{"id", "uuid", "guid", "key", "name", "number", "no", "ref", "reference", "code", "slug", "uri", "url", "path", "sku", "handle", "email", "username", "title"}
 
 func identityKey(key string) bool {
 	w := words(key)
-	return len(w) > 0 && slices.Contains(identityWords, w[len(w)-1])
+	return len(w) > 0 && slices.Contains(identityWords, singular(w[len(w)-1]))
 }
 
 func sortedKeys[V any](m map[string]V) []string {

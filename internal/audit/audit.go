@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // Errors that a caller branches on.
@@ -37,13 +39,15 @@ type Config struct {
 
 	Progress io.Writer // what it is doing, a line each; nil tells nobody
 	Stderr   io.Writer // the server's own; nil discards it
+
+	connect func() mcp.Transport // a server inside a test's bubble, in place of both
 }
 
 // Args are the arguments of one call.
 type Args = map[string]any
 
 func (c Config) withDefaults() (Config, error) {
-	if (len(c.Command) == 0) == (c.URL == "") {
+	if c.connect == nil && (len(c.Command) == 0) == (c.URL == "") {
 		return c, ErrNoServer
 	}
 	if !c.AllowWrites && c.Reset == "" {

@@ -3,6 +3,7 @@ package audit
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,12 +11,12 @@ import (
 
 // change is one difference between two states.
 type change struct {
-	source string // which read shows it
-	path   string // where in its value; a record of a list is named by its identity
-	record string // identity of the record that it is in, or is; empty outside records
-	class  string // path without identities: what is counted together
-	before any    // nil: added
-	after  any    // nil: removed
+	source string   // which read shows it
+	path   string   // where in its value; a record of a list is named by its identity
+	chain  []string // identities of the records that it is in or is, the outermost first
+	class  string   // path without identities: what is counted together
+	before any      // nil: added
+	after  any      // nil: removed
 }
 
 func (c change) added() bool   { return c.before == nil }
@@ -36,10 +37,13 @@ func (c change) String() string {
 }
 
 // place is where a difference is looked for.
-type place struct{ source, path, record, class string }
+type place struct {
+	source, path, class string
+	chain               []string
+}
 
 func (p place) change(before, after any) change {
-	return change{p.source, p.path, p.record, p.class, before, after}
+	return change{p.source, p.path, p.chain, p.class, before, after}
 }
 
 func (p place) key(k string) place {
@@ -48,13 +52,13 @@ func (p place) key(k string) place {
 }
 
 func (p place) element(identity string) place {
-	p.path, p.class, p.record = fmt.Sprintf("%s[%s]", p.path, cut(identity, 60)), p.class+"[]", identity
+	p.path, p.class, p.chain = fmt.Sprintf("%s[%s]", p.path, cut(identity, 60)), p.class+"[]", append(slices.Clip(p.chain), identity)
 	return p
 }
 
 // diff lists what differs between two values. The order of a list does not count: a server may list as its map does.
 func diff(p place, a, b any) []change {
-	if text(a) == text(b) {
+	if reflect.DeepEqual(a, b) {
 		return nil
 	}
 	switch a := a.(type) {
@@ -113,7 +117,7 @@ func keyedMap(m map[string]any) bool {
 		}
 		shape = s
 	}
-	return shape != ""
+	return shape != "" && len(m) > 1 // a single one may as well be the name of a part
 }
 
 func orNull(v any) any {
@@ -260,11 +264,17 @@ func byKey(l []any, key string) map[string]any {
 	return out
 }
 
-// amount is how much changes amount to, by class: records that came or went, and numbers by how far they moved.
+// amount is how much changes amount to, by class: records that came or went, and numbers by how far they moved. Reads
+// with arguments count only where others show nothing, and together: each call has its own.
 func amount(changes []change) map[string]float64 {
 	out := map[string]float64{}
+	general := slices.ContainsFunc(changes, func(c change) bool { return !strings.Contains(c.source, "{") })
 	for _, c := range changes {
-		name := c.source + " " + c.class
+		reader, _, own := strings.Cut(c.source, "{")
+		if own && general {
+			continue
+		}
+		name := reader + " " + c.class
 		switch before, after := number(c.before), number(c.after); {
 		case c.added():
 			out[name+" +"]++

@@ -16,6 +16,7 @@ var (
 	keyNames    = []string{"idempotency_key", "idempotencykey", "idempotency", "request_id", "requestid", "client_token", "clienttoken", "dedup_key", "dedupe_key", "deduplication_id", "client_request_id", "clientrequestid", "operation_id", "operationid", "op_id", "nonce", "transaction_id", "client_id_key", "dedup_id", "request_key", "once_key"}
 	oldWords    = []string{"old", "search", "find", "match", "original", "before", "needle"}
 	newWords    = []string{"new", "replace", "replacement", "after", "with"}
+	textWords   = []string{"content", "contents", "body", "text", "message", "note", "comment", "description", "subject", "value", "data", "line", "entry", "amount", "quantity", "count", "reason", "summary", "observation", "observations"}
 	moodWords   = []string{"dry", "preview", "simulate", "validate", "test", "noop"}
 )
 
@@ -58,7 +59,7 @@ func mayRefer(f field) bool {
 	default:
 		return false
 	}
-	return len(s.fixed) == 0 && refLike(f.name)
+	return len(s.fixed) == 0 && !keyLike(f.name) && !anyWord(f.name, textWords)
 }
 
 // namesItself is a field that names what the tool makes, rather than something that it needs.
@@ -73,7 +74,7 @@ func namesItself(t *tool, name string) bool {
 // guess is whether a field of a tool more likely names a record that exists.
 func guess(t *tool, name string) bool {
 	switch {
-	case anyWord(name, newWords):
+	case anyWord(name, newWords), !refLike(name):
 		return false
 	case t.has(moveVerbs) && pathLike(name):
 		return !anyWord(name, targetWords)

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // pair is a call and its repeat with the same arguments: the states around them, and both answers.
@@ -16,13 +17,15 @@ type pair struct {
 	reader, atOnce bool
 }
 
-const maxEvidence = 6
+const maxEvidence = 4 // changes shown of each call
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// evidence are changes in words, the first few.
+// evidence are changes in words, the first few; those that a general read shows come first.
 func evidence(title string, changes []change) []string {
 	var out []string
+	changes = slices.Clone(changes)
+	slices.SortStableFunc(changes, func(a, b change) int { return strings.Count(a.source, "{") - strings.Count(b.source, "{") })
 	for i, c := range changes {
 		if i == maxEvidence {
 			out = append(out, title+": … "+itoa(len(changes)-i)+" more")
@@ -46,7 +49,9 @@ func (a *auditor) judge(p pair) Finding {
 	p.d1, p.d2 = a.changes(p.s0, p.s1), a.changes(p.s1, p.s2)
 	effects := slices.Concat(evidence("first call", p.d1), evidence("repeat", p.d2))
 	switch {
-	case len(p.d2) > 0 && p.touchedAnother():
+	case len(p.d2) > 0 && len(p.d1) == 0 && !p.first.wrong() && p.probe != Unhurried && p.probe != LateRepeat:
+		return p.finding(CannotTell, "an effect came later than it was waited for", effects...)
+	case len(p.d2) > 0 && len(p.d1) > 0 && p.touchedAnother():
 		return p.finding(WrongRecord, "the repeat changed a record that the first call had left alone", effects...)
 	case len(p.d2) > 0 && len(a.changes(p.s0, p.s2)) == 0 && len(p.d1) > 0:
 		return p.finding(DuplicateEffect, "the repeat undid what the first call did", effects...)
@@ -76,6 +81,8 @@ func (p pair) judgeAnswers(a *auditor, effects []string) Finding {
 		return p.finding(WrongRecord, "the repeat had no effect and was answered with another record", effects...)
 	case p.first.wrong():
 		return p.finding(AnswerDiffers, "the first call answered an error although its effect took place; the repeat had none, and answered well", effects...)
+	case !seen:
+		return p.finding(AnswerDiffers, "no read shows an effect, and the two answers do not say the same", effects...)
 	default:
 		return p.finding(AnswerDiffers, "one effect, and two answers that do not say the same", effects...)
 	}
@@ -88,24 +95,30 @@ func (p pair) judgeAnswers(a *auditor, effects []string) Finding {
 	return p.finding(CannotTell, unseen(len(p.s2.values)), effects...)
 }
 
-// touchedAnother reports whether the repeat changed or removed a record that was there before the first call, which
-// that call had not touched.
+// touchedAnother reports whether the repeat changed a record that was there before the first call, which that call had
+// not touched.
 func (p pair) touchedAnother() bool {
 	for _, c := range p.d2 {
-		if c.record == "" || c.added() {
+		record, ok := standing(p.s0, c)
+		if !ok {
 			continue
 		}
-		was := func(d change) bool { return d.source == c.source && d.record == c.record }
-		if !slices.ContainsFunc(p.d1, was) && existed(p.s0, c) {
+		if !slices.ContainsFunc(p.d1, func(d change) bool { return d.source == c.source && slices.Contains(d.chain, record) }) {
 			return true
 		}
 	}
 	return false
 }
 
-func existed(s state, c change) bool {
-	v, ok := s.values[c.source]
-	return ok && contains(v, c.record)
+// standing is the innermost record around a change that was there before.
+func standing(s state, c change) (string, bool) {
+	v := s.values[c.source]
+	for _, record := range slices.Backward(c.chain) {
+		if contains(v, record) {
+			return record, true
+		}
+	}
+	return "", false
 }
 
 // contains reports whether a record of that identity is in v.

@@ -13,8 +13,17 @@ import (
 type recipe struct {
 	all      bool            // every property, not the required ones alone
 	existing map[string]bool // by path of the field: it names a record that exists
+	weak     bool            // a record will do that only might be what a field names
 	whole    bool            // every field that a record has is that record's
 	given    []Args          // the user's, in place of all this
+}
+
+// least is the affinity below which a record is not taken for what a field names.
+func (r recipe) least() int {
+	if r.weak {
+		return 1
+	}
+	return 2
 }
 
 // variant is what one set of arguments differs in from another.
@@ -80,12 +89,12 @@ func (m *maker) references(s *schema, at string) map[string]any {
 	if values := m.pinned(refs, at); values != nil {
 		return values
 	}
-	if values := m.pool.together(m.t, refs, m.v.n); values != nil {
+	if values := m.pool.together(m.t, refs, m.v.n, m.r.least()); values != nil {
 		out = values
 	} else {
 		taken := []any{}
 		for _, f := range refs {
-			if v, ok := m.pool.one(m.t, f, m.v.n, taken); ok {
+			if v, ok := m.pool.one(m.t, f, m.v.n, m.r.least(), taken); ok {
 				out[f.name] = v
 				taken = append(taken, v)
 			}
@@ -147,7 +156,7 @@ func (m *maker) varies(name string, s *schema) bool {
 	if s.pattern != "" || s.format != "" {
 		return s.format == "email" || s.format == "uuid" || keyLike(name)
 	}
-	return keyLike(name) || identityKey(name) || anyWord(name, []string{"content", "body", "text", "message", "note", "comment", "description", "subject", "value", "data", "line", "entry"})
+	return keyLike(name) || identityKey(name) || anyWord(name, textWords)
 }
 
 func (m *maker) list(name string, s *schema, at string, depth int) any {
@@ -163,8 +172,8 @@ func (m *maker) list(name string, s *schema, at string, depth int) any {
 			made.v.mark, made.v.turn = fmt.Sprintf("%si%d", m.v.mark, i), m.v.turn+i
 		}
 		if m.r.existing[at] && items.kind != "object" {
-			if v, ok := m.pool.one(m.t, field{name: name, schema: items}, made.v.n, nil); ok {
-				out[i] = v
+			if v, ok := m.pool.one(m.t, field{name: name, schema: items}, made.v.n, m.r.least(), nil); ok {
+				out[i], m.used[at] = v, v
 				continue
 			}
 		}

@@ -25,6 +25,7 @@ type subject struct {
 	refs     map[string]any // of the call in sequence
 	onceTurn int
 	seen     bool // an effect was seen at all
+	uses     bool // a record can be named once: again it has no effect
 }
 
 func (s *subject) found(f Finding) { s.findings = append(s.findings, f) }
@@ -53,7 +54,7 @@ func (a *auditor) prepare(ctx context.Context, s *subject, turn int, refs map[st
 func (a *auditor) arguments(s *subject, turn int, refs map[string]any) probe {
 	mark, n := a.run.mark()
 	args, used := s.recipe.build(s.t, a.pool, variant{mark: mark, n: n, turn: turn, refs: refs})
-	if consumes(s.t) {
+	if s.consumes() {
 		a.pool.spend(s.t, used)
 	}
 	return probe{args: args, used: used, mark: mark}
@@ -61,6 +62,8 @@ func (a *auditor) arguments(s *subject, turn int, refs map[string]any) probe {
 
 // consumes is a tool after which a record is no longer there to be named.
 func consumes(t *tool) bool { return t.has(destroyVerbs) || t.has(moveVerbs) }
+
+func (s *subject) consumes() bool { return s.uses || consumes(s.t) }
 
 // spend takes the records that a call names out of what others may name.
 func (p *pool) spend(t *tool, used map[string]any) {
@@ -119,7 +122,7 @@ func (a *auditor) noted(ctx context.Context, s *subject, args Args, got answer) 
 			a.derive(ctx, s.t, map[string]any{"id": id})
 		}
 	}
-	if !consumes(s.t) {
+	if !s.consumes() {
 		a.pool.add(s.t, args, got)
 	}
 }
@@ -139,7 +142,11 @@ func (a *auditor) sequence(ctx context.Context, s *subject, name string, quiet t
 	pr.s1, _ = a.settled(ctx, pr.s0, quiet)
 	pr.second = a.send(ctx, s, p.args)
 	pr.s2, _ = a.settled(ctx, pr.s1, quiet)
-	if effect := a.changes(pr.s0, pr.s1); len(effect) > 0 {
+	effect := a.changes(pr.s0, pr.s1)
+	if len(effect) == 0 && len(a.changes(pr.s1, pr.s2)) > 0 && !pr.first.wrong() {
+		s.slow = true
+	}
+	if len(effect) > 0 {
 		s.seen = true
 		if name == InSequence {
 			s.once, s.refs, s.onceTurn = a.tally(pr.s0, pr.s1, p.args), p.used, s.turn
@@ -248,7 +255,7 @@ func (a *auditor) batch(ctx context.Context, s *subject, send func([]Args) []ans
 	a.derived = nil
 	b := batch{present: map[string]bool{}}
 	refs := s.refs
-	if consumes(s.t) {
+	if s.consumes() {
 		refs = nil
 	}
 	for i := range many {

@@ -76,7 +76,7 @@ func (p *pool) harvest(v any, kind []string, r *run) {
 	case []any:
 		for _, e := range v {
 			if s, ok := scalar(e); ok && len(s) < 200 && !strings.Contains(s, "\n") {
-				p.seen = append(p.seen, record{kind, map[string]any{"name": e}, r.owns(s)})
+				p.seen = append(p.seen, record{kind, map[string]any{scalarKey(kind): e}, r.owns(s)})
 				continue
 			}
 			p.harvest(e, kind, r)
@@ -110,6 +110,14 @@ func (p *pool) harvest(v any, kind []string, r *run) {
 			p.seen = append(p.seen, record{kind, values, r.owns(text(values))})
 		}
 	}
+}
+
+// scalarKey is what a plain value in a list is called: an account, in accounts.
+func scalarKey(kind []string) string {
+	if len(kind) == 0 {
+		return "value"
+	}
+	return singular(kind[len(kind)-1])
 }
 
 // nameless is an object of plain values without a name of its own, which may be a set of settings or counters by name.
@@ -206,7 +214,7 @@ func directories(s state) []string {
 		}
 		walk(s.values[source], "", func(_, _ string, leaf any) {
 			d, _ := leaf.(string)
-			if d = strings.TrimSpace(strings.TrimPrefix(d, "file://")); path.IsAbs(d) && !strings.ContainsAny(d, "\n:") && !slices.Contains(out, d) {
+			if d = strings.TrimPrefix(strings.Trim(d, " -*\t"), "file://"); path.IsAbs(d) && !strings.ContainsAny(d, "\n:") && !slices.Contains(out, d) {
 				out = append(out, d)
 			}
 		})

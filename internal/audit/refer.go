@@ -13,13 +13,13 @@ type scored struct {
 }
 
 // together finds a record that has a value for every one of the fields. turn picks among the equally good.
-func (p *pool) together(t *tool, fields []field, turn int) map[string]any {
+func (p *pool) together(t *tool, fields []field, turn, least int) map[string]any {
 	var found []scored
 	for _, r := range p.all() {
 		values, total := map[string]any{}, 0
 		for _, f := range fields {
 			v, score := p.resolve(t, r, f, len(fields) > 1)
-			if score == 0 {
+			if score < least {
 				total = 0
 				break
 			}
@@ -27,19 +27,19 @@ func (p *pool) together(t *tool, fields []field, turn int) map[string]any {
 			total += score
 		}
 		if total > 0 {
-			found = append(found, scored{values, total + p.standing(r), r.primary()})
+			found = append(found, scored{values, 10*total + p.standing(r), r.primary()})
 		}
 	}
 	return pick(found, turn)
 }
 
 // one finds a value for a single field, which is none of those taken.
-func (p *pool) one(t *tool, f field, turn int, taken []any) (any, bool) {
+func (p *pool) one(t *tool, f field, turn, least int, taken []any) (any, bool) {
 	var found []scored
 	for _, r := range p.all() {
 		v, score := p.resolve(t, r, f, false)
-		if score > 0 && !slices.ContainsFunc(taken, func(x any) bool { return text(x) == text(v) }) {
-			found = append(found, scored{map[string]any{f.name: v}, score + p.standing(r), r.primary()})
+		if score >= least && !slices.ContainsFunc(taken, func(x any) bool { return text(x) == text(v) }) {
+			found = append(found, scored{map[string]any{f.name: v}, 10*score + p.standing(r), r.primary()})
 		}
 	}
 	v, ok := pick(found, turn)[f.name]
@@ -143,13 +143,15 @@ func affinity(t *tool, kind []string, key, want string, part bool) int {
 		return 1
 	case len(w) == 1 && len(k) > 1 && lastKey == lastWant && identityKey(want) && mentions(t, k[:len(k)-1]):
 		return 5 // id of delete_ticket is the ticket_id of a record
+	case len(k) == 1 && len(w) == 2 && identityKey(want) && sameWord(k[0], w[0]):
+		return 6 // account_id, in a list of accounts by name
 	case part:
 		return 0
-	case identityKey(key) && keyRank(key) < 3 && refLike(want):
+	case identityKey(key) && keyRank(key) < 3:
 		if about(w) || identityKey(want) && about(t.words) {
 			return 4 - keyRank(key) // account is the id of accounts
 		}
-		if keyRank(key) == 0 || keyRank(key) == 2 {
+		if refLike(want) && keyRank(key) != 1 {
 			return 1
 		}
 	}
@@ -216,7 +218,11 @@ func recipes(t *tool) []recipe {
 			add(recipe{existing: flipped})
 		}
 	}
-	return out[:min(len(out), 8)]
+	out = out[:min(len(out), 7)]
+	if len(refs) > 0 {
+		out = append(out, recipe{existing: all, weak: true})
+	}
+	return out
 }
 
 // collect finds the fields that may name a record, by path, and whether there are properties that may be left out.
@@ -238,4 +244,17 @@ func collect(s *schema, at string, refs map[string]bool) (optional bool) {
 		}
 	}
 	return optional
+}
+
+// settled is the recipe of a call that worked: only what named a record then names one again.
+func (r recipe) settled(used map[string]any) recipe {
+	if len(r.given) > 0 {
+		return r
+	}
+	r.existing = map[string]bool{}
+	for at := range used {
+		r.existing[at] = true
+	}
+	r.whole = r.whole && len(used) > 0
+	return r
 }

@@ -51,6 +51,7 @@ type Finding struct {
 type ToolReport struct {
 	Name     string    `json:"name"`
 	Verdict  Verdict   `json:"verdict"`
+	Also     []Verdict `json:"also,omitempty"` // lesser findings of other probes
 	Says     string    `json:"says"`
 	Hints    Hints     `json:"hints"`
 	Notes    []string  `json:"notes,omitempty"`
@@ -98,6 +99,11 @@ func (s *subject) conclude() ToolReport {
 			t.Verdict, t.Says, first = f.Verdict, f.Says, false
 		}
 	}
+	for _, v := range severity {
+		if v.Bad() && v != t.Verdict && s.bad(v) {
+			t.Also = append(t.Also, v)
+		}
+	}
 	if t.Hints.Idempotent == HintTrue && (t.Verdict == DuplicateEffect || t.Verdict == WrongRecord) {
 		t.Notes = append(t.Notes, "idempotentHint: true is wrong")
 	}
@@ -110,7 +116,7 @@ func (s *subject) conclude() ToolReport {
 	return t
 }
 
-// Hopeless are the words for a tool whose effect nothing shows.
+// unseen is what is missing for a tool whose effect nothing shows.
 func unseen(readers int) string {
 	if readers == 0 {
 		return "the server has no read tool and no resource that can be called; nothing shows what a call does"

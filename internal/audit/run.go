@@ -84,14 +84,14 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 	}
 	s := &subject{t: t, quiet: a.cfg.Settle}
 	a.subjects = append(a.subjects, s)
-	a.seed(ctx, t)
+	a.seed(ctx, s)
 	first := a.trial(ctx, s)
 	if first == nil {
 		return ctx.Err()
 	}
 	s.late, s.lateAt = first, time.Now()
 	steps := []func(){
-		func() { s.found(a.sequence(ctx, s, InSequence, s.quiet, false)) },
+		func() { s.found(a.firstSequence(ctx, s)) },
 		func() { s.found(a.atOnce(ctx, s)) },
 		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
 		func() {
@@ -100,7 +100,7 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 			}
 		},
 		func() {
-			if s.once != nil && !consumes(t) && !s.bad(DuplicateEffect, WrongRecord) {
+			if s.once != nil && !s.consumes() && !s.bad(DuplicateEffect, WrongRecord) {
 				if f, asked := a.writeAgain(ctx, s); asked {
 					s.found(f)
 				}
@@ -111,13 +111,24 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		a.seed(ctx, t)
+		a.seed(ctx, s)
 		step()
 	}
 	if a.cfg.Reset != "" {
 		a.lateRepeat(ctx, s)
 	}
 	return ctx.Err()
+}
+
+// firstSequence is twice in sequence; when the records have run out that the tool does something to once, with more.
+func (a *auditor) firstSequence(ctx context.Context, s *subject) Finding {
+	f := a.sequence(ctx, s, InSequence, s.quiet, false)
+	if f.Verdict == CannotTell && s.seen && !s.consumes() && len(needs(s.t)) > 0 {
+		s.uses = true
+		a.seed(ctx, s)
+		f = a.sequence(ctx, s, InSequence, s.quiet, false)
+	}
+	return f
 }
 
 // anew restores the server's data, and forgets what was known of it.
@@ -156,16 +167,16 @@ func (a *auditor) trial(ctx context.Context, s *subject) *pair {
 	}
 	var best *pair
 	var bestRecipe recipe
+	var bestUsed map[string]any
 	rank, silent := -1, 0
 	for _, r := range ways {
 		if ctx.Err() != nil {
 			return nil
 		}
 		s.recipe = r
-		p, got := a.try(ctx, s, silent == 0)
-		switch {
-		case got > rank:
-			best, bestRecipe, rank = p, r, got
+		p, used, got := a.try(ctx, s, silent == 0)
+		if got > rank {
+			best, bestRecipe, bestUsed, rank = p, r, used, got
 		}
 		if got == 3 {
 			break
@@ -178,6 +189,9 @@ func (a *auditor) trial(ctx context.Context, s *subject) *pair {
 	}
 	s.recipe = bestRecipe
 	if rank >= 2 {
+		s.recipe = bestRecipe.settled(bestUsed)
+	}
+	if rank >= 2 {
 		s.seen = true
 	}
 	if rank == 3 && s.t.order() == 0 && !slices.ContainsFunc(a.makers, func(m *subject) bool { return m.t.name == s.t.name }) {
@@ -187,7 +201,7 @@ func (a *auditor) trial(ctx context.Context, s *subject) *pair {
 }
 
 // try sends one call: 3 it went well and had an effect, 2 an effect and an error, 1 no effect, 0 an error.
-func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, int) {
+func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, map[string]any, int) {
 	s.turn++
 	p := a.prepare(ctx, s, s.turn, nil)
 	pr := &pair{probe: LateRepeat, args: p.args, s0: p.before, reader: s.t.presumedReader()}
@@ -203,19 +217,22 @@ func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, int
 		took = time.Since(waited) + s.quiet
 	}
 	effect := len(a.changes(pr.s0, pr.s1)) > 0
+	if effect && took < s.quiet/5 {
+		s.quiet /= 3 // at once; what comes later all the same is noticed before the next step
+	}
 	if effect && 2*took > s.quiet {
 		s.quiet = min(2*took, max(a.cfg.Late, a.cfg.Settle))
 		pr.s1, _ = a.settled(ctx, pr.s1, s.quiet)
 	}
 	switch {
 	case effect && !pr.first.wrong():
-		return pr, 3
+		return pr, p.used, 3
 	case effect:
-		return pr, 2
+		return pr, p.used, 2
 	case !pr.first.wrong():
-		return pr, 1
+		return pr, p.used, 1
 	}
-	return pr, 0
+	return pr, p.used, 0
 }
 
 // lateRepeats sends what still waits for it. What lay between is not only time but other tools' calls, which makes the
@@ -254,10 +271,23 @@ func (a *auditor) lateRepeat(ctx context.Context, s *subject) {
 	switch {
 	case f.Verdict == CannotTell && len(d1) > 0 && !p.first.wrong():
 		f.Verdict, f.Says = Safe, "the repeat came late, and changed nothing"
-	case f.Verdict.Bad() && !s.bad(f.Verdict) && !onlyAdds(a.changes(between, after)):
+	case f.Verdict.Bad() && !s.bad(f.Verdict) && !(a.intact(d1, p.s1, between) && onlyAdds(a.changes(between, after))):
 		f = a.lateAlone(ctx, s)
 	}
 	s.found(f)
+}
+
+// intact reports whether what the first call did is still as it left it.
+func (a *auditor) intact(did []change, then, now state) bool {
+	since := a.changes(then, now)
+	for _, c := range did {
+		if slices.ContainsFunc(since, func(d change) bool {
+			return d.source == c.source && (strings.HasPrefix(d.path, c.path) || strings.HasPrefix(c.path, d.path))
+		}) {
+			return false
+		}
+	}
+	return true
 }
 
 // onlyAdds reports whether changes make something new.
@@ -267,7 +297,7 @@ func onlyAdds(changes []change) bool {
 
 // lateAlone is a late repeat with nothing in between.
 func (a *auditor) lateAlone(ctx context.Context, s *subject) Finding {
-	a.seed(ctx, s.t)
+	a.seed(ctx, s)
 	s.turn++
 	p := a.prepare(ctx, s, s.turn, nil)
 	pr := pair{probe: LateRepeat, args: p.args, s0: p.before, reader: s.t.presumedReader()}

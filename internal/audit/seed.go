@@ -12,7 +12,8 @@ const (
 )
 
 // seed makes records with the server's own tools, for a tool that needs some.
-func (a *auditor) seed(ctx context.Context, t *tool) {
+func (a *auditor) seed(ctx context.Context, s *subject) {
+	t := s.t
 	if len(a.cfg.Args[t.name]) > 0 {
 		return
 	}
@@ -21,14 +22,14 @@ func (a *auditor) seed(ctx context.Context, t *tool) {
 		return
 	}
 	want := fewRecords
-	if consumes(t) {
+	if s.consumes() {
 		want = manyRecords / 2
 	}
 	if a.enough(t, need, want) {
 		return
 	}
 	makers := a.makersFor(ctx, t, need)
-	if consumes(t) {
+	if s.consumes() {
 		want = manyRecords
 	}
 	for n := 0; n < maxSeeds && len(makers) > 0 && ctx.Err() == nil && !a.enough(t, need, want); n++ {

@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,6 +64,9 @@ func (s *server) connect(ctx context.Context) error {
 }
 
 func (s *server) transport() mcp.Transport {
+	if s.cfg.connect != nil {
+		return &stdioTap{tap: s.tap, next: s.cfg.connect()}
+	}
 	if s.cfg.URL != "" {
 		base := &headers{next: http.DefaultTransport, set: s.cfg.Header}
 		return &mcp.StreamableClientTransport{Endpoint: s.cfg.URL, HTTPClient: &http.Client{Transport: &httpTap{tap: s.tap, next: base}}}
@@ -165,7 +169,7 @@ func (s *server) resource(ctx context.Context, uri string) (any, error) {
 	var parts []any
 	for _, c := range r.Contents {
 		if c.Text == "" && len(c.Blob) > 0 {
-			parts = append(parts, string(c.Blob))
+			parts = append(parts, fmt.Sprintf("%d bytes, SHA-256 %x", len(c.Blob), sha256.Sum256(c.Blob)))
 			continue
 		}
 		parts = append(parts, parseText(c.Text))
@@ -210,7 +214,7 @@ func (s *server) callLost(ctx context.Context, tool string, args Args) answer {
 	lost := s.tap.lose(cancel)
 	defer s.tap.keep()
 	_, err = session.CallTool(wait, &mcp.CallToolParams{Name: tool, Arguments: args})
-	if s.cfg.URL != "" {
+	if len(s.cfg.Command) == 0 {
 		s.broken(session)
 	}
 	select {

@@ -84,9 +84,9 @@ func (a *auditor) changes(from, to state) []change {
 			found = diff(p, before, after)
 		case !isURI(source):
 		case inFrom:
-			found = []change{p.change(orNull(before), nil)}
+			found = []change{place{source: "resources"}.element(source).change(orNull(before), nil)}
 		default:
-			found = []change{p.change(nil, orNull(after))}
+			found = []change{place{source: "resources"}.element(source).change(nil, orNull(after))}
 		}
 		for _, c := range found {
 			if !a.restless(c) {
@@ -338,17 +338,15 @@ func sameName(a, b string) bool {
 func (a *auditor) settled(ctx context.Context, from state, quiet time.Duration) (state, time.Duration) {
 	begun := time.Now()
 	last, changed := from, time.Duration(0)
-	pause := min(quiet/5, 50*time.Millisecond)
 	for range maxStates {
 		now := a.snapshot(ctx)
 		if len(a.changes(last, now)) > 0 {
 			changed = time.Since(begun)
 		}
 		last = now
-		if time.Since(begun)-changed >= quiet || sleep(ctx, pause) != nil {
+		if time.Since(begun)-changed >= quiet || sleep(ctx, quiet/2) != nil {
 			break
 		}
-		pause = min(2*pause, quiet/3)
 	}
 	a.last = last
 	return last, changed

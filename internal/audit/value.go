@@ -82,11 +82,30 @@ func resultValue(r *mcp.CallToolResult) any {
 	if r.StructuredContent != nil {
 		if b, err := json.Marshal(r.StructuredContent); err == nil {
 			if v, err := parseJSON(b); err == nil {
-				return v
+				return opened(v)
 			}
 		}
 	}
 	return contentValue(r)
+}
+
+// opened parses the texts in a value that have lines, or JSON, of their own.
+func opened(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, e := range v {
+			v[k] = opened(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = opened(e)
+		}
+	case string:
+		if strings.Contains(v, "\n") || strings.HasPrefix(v, "{") || strings.HasPrefix(v, "[") {
+			return parseText(v)
+		}
+	}
+	return v
 }
 
 func contentValue(r *mcp.CallToolResult) any {
@@ -116,7 +135,12 @@ var (
 
 // timeless replaces what is a moment: no two answers share it, and none is wrong for it.
 func timeless(s string) string {
-	s = stamps.ReplaceAllString(s, "<time>")
+	if !strings.ContainsAny(s, "0123456789") {
+		return s
+	}
+	if strings.Contains(s, ":") {
+		s = stamps.ReplaceAllString(s, "<time>")
+	}
 	return epochs.ReplaceAllStringFunc(s, func(d string) string {
 		if nearNow(d) {
 			return "<time>"

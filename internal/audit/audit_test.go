@@ -1,0 +1,88 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// inside connects to a server in the test's own bubble.
+func inside(t *testing.T, s *mcp.Server) func() mcp.Transport {
+	return func() mcp.Transport {
+		client, server := mcp.NewInMemoryTransports()
+		session, err := s.Connect(t.Context(), server, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = session.Close() })
+		return client
+	}
+}
+
+func auditShop(t *testing.T, tools ...string) *Report {
+	t.Helper()
+	c := Config{AllowWrites: true, Tools: tools, connect: inside(t, newShop().serve())}
+	if testing.Verbose() {
+		c.Progress = os.Stderr
+	}
+	r, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestVerdicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := auditShop(t)
+		for _, want := range shopTools() {
+			i := slices.IndexFunc(r.Tools, func(g ToolReport) bool { return g.Name == want.name })
+			if i < 0 {
+				t.Errorf("%s was not audited", want.name)
+				continue
+			}
+			if got := r.Tools[i]; got.Verdict != want.want {
+				t.Errorf("%s: %s, want %s (%s)\n%s", want.name, got.Verdict, want.want, got.Says, probes(got))
+			}
+		}
+		if len(r.Tools) != len(shopTools()) {
+			t.Errorf("%d tools audited, of %d", len(r.Tools), len(shopTools()))
+		}
+	})
+}
+
+// TestVerdictsAlone audits each tool by itself: nothing was put there by another.
+func TestVerdictsAlone(t *testing.T) {
+	for _, want := range shopTools() {
+		t.Run(want.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				got := auditShop(t, want.name).Tools[0]
+				if got.Verdict != want.want {
+					t.Errorf("%s, want %s (%s)\n%s", got.Verdict, want.want, got.Says, probes(got))
+				}
+			})
+		})
+	}
+}
+
+func probes(r ToolReport) string {
+	var b strings.Builder
+	for _, f := range r.Findings {
+		b.WriteString("  " + f.Probe + ": " + string(f.Verdict) + ": " + f.Says + "\n      " + text(f.Args) + "\n")
+		for _, e := range f.Evidence {
+			b.WriteString("      " + e + "\n")
+		}
+	}
+	return b.String()
+}
+
+var _ = errors.Is
+var _ context.Context
+var _ time.Duration
