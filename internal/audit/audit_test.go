@@ -1,14 +1,11 @@
 package audit
 
 import (
-	"context"
-	"errors"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -28,7 +25,12 @@ func inside(t *testing.T, s *mcp.Server) func() mcp.Transport {
 
 func auditShop(t *testing.T, tools ...string) *Report {
 	t.Helper()
-	c := Config{AllowWrites: true, Tools: tools, connect: inside(t, newShop().serve())}
+	return auditOf(t, newShop().serve(), tools...)
+}
+
+func auditOf(t *testing.T, s *mcp.Server, tools ...string) *Report {
+	t.Helper()
+	c := Config{AllowWrites: true, Tools: tools, connect: inside(t, s)}
 	if testing.Verbose() {
 		c.Progress = os.Stderr
 	}
@@ -58,9 +60,13 @@ func TestVerdicts(t *testing.T) {
 	})
 }
 
-// TestVerdictsAlone audits each tool by itself: nothing was put there by another.
+// TestVerdictsAlone audits tools by themselves: what they refer to has to be made, or found, first.
 func TestVerdictsAlone(t *testing.T) {
+	alone := []string{"assign_ticket", "delete_ticket", "remove_contact", "increment_counter", "toggle_flag", "escalate_ticket", "watch_topic"}
 	for _, want := range shopTools() {
+		if !slices.Contains(alone, want.name) {
+			continue
+		}
 		t.Run(want.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				got := auditShop(t, want.name).Tools[0]
@@ -82,7 +88,3 @@ func probes(r ToolReport) string {
 	}
 	return b.String()
 }
-
-var _ = errors.Is
-var _ context.Context
-var _ time.Duration

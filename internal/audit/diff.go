@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,6 +70,11 @@ func diff(p place, a, b any) []change {
 	case []any:
 		if b, ok := b.([]any); ok {
 			return diffLists(p, a, b)
+		}
+	}
+	if x, ok := a.(string); ok {
+		if y, ok := b.(string); ok && form(x) == form(y) {
+			return numbers(p, x, y)
 		}
 	}
 	if a == nil {
@@ -143,18 +149,61 @@ func diffLists(p place, a, b []any) []change {
 		return diffMaps2(p, byKey(a, key), byKey(b, key))
 	}
 	left, right := multiset(a), multiset(b)
-	var out []change
+	var gone, come []any
 	for _, s := range slices.Sorted(slices.Values(keysOf(left, right))) {
-		n := right[s] - left[s]
-		var v any
-		if parsed, err := parseJSON([]byte(s)); err == nil {
-			v = orNull(parsed)
+		v, err := parseJSON([]byte(s))
+		if err != nil {
+			continue // cannot be: text made it
 		}
-		for ; n > 0; n-- {
-			out = append(out, p.element(s).change(nil, v))
+		for n := right[s] - left[s]; n > 0; n-- {
+			come = append(come, orNull(v))
 		}
-		for ; n < 0; n++ {
-			out = append(out, p.element(s).change(v, nil))
+		for n := left[s] - right[s]; n > 0; n-- {
+			gone = append(gone, orNull(v))
+		}
+	}
+	return diffLoose(p, gone, come)
+}
+
+// diffLoose pairs what left a list with what came into it where both are a text of the same form, such as a line with
+// a balance; the rest came and went.
+func diffLoose(p place, gone, come []any) []change {
+	var out []change
+	for _, g := range gone {
+		x, isText := g.(string)
+		i := slices.IndexFunc(come, func(c any) bool {
+			y, ok := c.(string)
+			return ok && isText && x != form(x) && form(x) == form(y)
+		})
+		if i < 0 {
+			out = append(out, p.element(text(g)).change(g, nil))
+			continue
+		}
+		out = append(out, numbers(p.element(form(x)), x, come[i].(string))...)
+		come = slices.Delete(come, i, i+1)
+	}
+	for _, c := range come {
+		out = append(out, p.element(text(c)).change(nil, c))
+	}
+	return out
+}
+
+// figures are numbers that stand by themselves in a text; the digits of an id do not.
+var figures = regexp.MustCompile(`(^|[ \t(=:$€£])-?\d+(\.\d+)?\b`)
+
+// form is a text without its figures.
+func form(s string) string { return figures.ReplaceAllString(s, "$1#") }
+
+// numbers lists which of the figures in two texts of one form differ.
+func numbers(p place, a, b string) []change {
+	x, y := figures.FindAllString(a, -1), figures.FindAllString(b, -1)
+	if len(x) != len(y) {
+		return []change{p.change(a, b)}
+	}
+	var out []change
+	for i := range x {
+		if x[i] != y[i] {
+			out = append(out, p.key("#"+strconv.Itoa(i+1)).change(json.Number(strings.Trim(x[i], " \t(=:$€£")), json.Number(strings.Trim(y[i], " \t(=:$€£"))))
 		}
 	}
 	return out

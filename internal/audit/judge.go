@@ -62,7 +62,32 @@ func (a *auditor) judge(p pair) Finding {
 	case len(p.d2) > 0:
 		return p.finding(DuplicateEffect, "the repeat had an effect of its own", effects...)
 	}
+	if id := p.ownRecord(); id != "" && !p.namesAnother() {
+		return p.finding(DuplicateEffect, "the repeat was answered with a record of its own, "+id+", which can be read", effects...)
+	}
 	return p.judgeAnswers(a, effects)
+}
+
+// ownRecord is the name of a record which only the second answer gives, and by which a read finds something. Where no
+// read lists records, this is how a second one shows.
+func (p pair) ownRecord() string {
+	if p.first.wrong() || p.second.wrong() {
+		return ""
+	}
+	first, second := identities(p.first.value), identities(p.second.value)
+	for path, ids := range second {
+		for _, id := range ids {
+			if len(first[path]) == 0 || slices.Contains(first[path], id) {
+				continue
+			}
+			for source, v := range p.s2.values {
+				if strings.Contains(source, "{") && strings.Contains(source, `"`+id+`"`) && !p.s2.failed[source] && v != nil {
+					return id
+				}
+			}
+		}
+	}
+	return ""
 }
 
 func (p pair) judgeAnswers(a *auditor, effects []string) Finding {

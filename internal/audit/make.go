@@ -14,6 +14,7 @@ type recipe struct {
 	all      bool            // every property, not the required ones alone
 	existing map[string]bool // by path of the field: it names a record that exists
 	weak     bool            // a record will do that only might be what a field names
+	kind     string          // only of records of this kind
 	whole    bool            // every field that a record has is that record's
 	given    []Args          // the user's, in place of all this
 }
@@ -89,12 +90,12 @@ func (m *maker) references(s *schema, at string) map[string]any {
 	if values := m.pinned(refs, at); values != nil {
 		return values
 	}
-	if values := m.pool.together(m.t, refs, m.v.n, m.r.least()); values != nil {
+	if values := m.pool.together(m.t, refs, m.v.n, m.r); values != nil {
 		out = values
 	} else {
 		taken := []any{}
 		for _, f := range refs {
-			if v, ok := m.pool.one(m.t, f, m.v.n, m.r.least(), taken); ok {
+			if v, ok := m.pool.one(m.t, f, m.v.n, m.r, taken); ok {
 				out[f.name] = v
 				taken = append(taken, v)
 			}
@@ -172,7 +173,7 @@ func (m *maker) list(name string, s *schema, at string, depth int) any {
 			made.v.mark, made.v.turn = fmt.Sprintf("%si%d", m.v.mark, i), m.v.turn+i
 		}
 		if m.r.existing[at] && items.kind != "object" {
-			if v, ok := m.pool.one(m.t, field{name: name, schema: items}, made.v.n, m.r.least(), nil); ok {
+			if v, ok := m.pool.one(m.t, field{name: name, schema: items}, made.v.n, m.r, nil); ok {
 				out[i], m.used[at] = v, v
 				continue
 			}

@@ -61,7 +61,7 @@ func (a *auditor) arguments(s *subject, turn int, refs map[string]any) probe {
 }
 
 // consumes is a tool after which a record is no longer there to be named.
-func consumes(t *tool) bool { return t.has(destroyVerbs) || t.has(moveVerbs) }
+func consumes(t *tool) bool { return t.has(destroyVerbs) || t.has([]string{"move", "rename"}) }
 
 func (s *subject) consumes() bool { return s.uses || consumes(s.t) }
 

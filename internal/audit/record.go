@@ -76,7 +76,7 @@ func (p *pool) harvest(v any, kind []string, r *run) {
 	case []any:
 		for _, e := range v {
 			if s, ok := scalar(e); ok && len(s) < 200 && !strings.Contains(s, "\n") {
-				p.seen = append(p.seen, record{kind, map[string]any{scalarKey(kind): e}, r.owns(s)})
+				p.line(e, s, kind, r)
 				continue
 			}
 			p.harvest(e, kind, r)
@@ -111,6 +111,25 @@ func (p *pool) harvest(v any, kind []string, r *run) {
 		}
 	}
 }
+
+// line takes a plain value of a list, or a line of text, in: as it is, and as what its first id or its beginning names.
+func (p *pool) line(v any, s string, kind []string, r *run) {
+	values := map[string]any{scalarKey(kind): v}
+	if strings.ContainsAny(s, " :\t") {
+		values = map[string]any{}
+		if id := written.FindString(s); id != "" {
+			values["id"] = id
+		} else if head, _, ok := strings.Cut(s, ":"); ok && head != "" && !strings.Contains(head, " ") {
+			values["id"] = strings.Trim(head, "-*[]() ")
+		} else {
+			return
+		}
+	}
+	p.seen = append(p.seen, record{kind, values, r.owns(s)})
+}
+
+// written finds an id in a line of a list.
+var written = regexp.MustCompile(`\b([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[A-Za-z]{1,12}[-_][0-9][A-Za-z0-9]*)\b`)
 
 // scalarKey is what a plain value in a list is called: an account, in accounts.
 func scalarKey(kind []string) string {
@@ -203,6 +222,11 @@ func (p *pool) all() []record {
 		}
 	}
 	return out
+}
+
+// spent are records that a call of ours should have removed and that reads still show.
+func (p *pool) spent() []record {
+	return slices.DeleteFunc(slices.Clone(p.seen), func(r record) bool { return !p.gone[r.primary()] })
 }
 
 // directories are absolute paths that stand by themselves in what was read.

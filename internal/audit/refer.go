@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -13,13 +14,25 @@ type scored struct {
 }
 
 // together finds a record that has a value for every one of the fields. turn picks among the equally good.
-func (p *pool) together(t *tool, fields []field, turn, least int) map[string]any {
+func (p *pool) together(t *tool, fields []field, turn int, from recipe) map[string]any {
+	for _, records := range [][]record{p.all(), p.spent()} {
+		if values := p.fitting(t, fields, turn, from, records); values != nil {
+			return values
+		}
+	}
+	return nil
+}
+
+func (p *pool) fitting(t *tool, fields []field, turn int, from recipe, records []record) map[string]any {
 	var found []scored
-	for _, r := range p.all() {
+	for _, r := range records {
+		if from.kind != "" && from.kind != strings.Join(r.kind, " ") {
+			continue
+		}
 		values, total := map[string]any{}, 0
 		for _, f := range fields {
 			v, score := p.resolve(t, r, f, len(fields) > 1)
-			if score < least {
+			if score < from.least() {
 				total = 0
 				break
 			}
@@ -27,28 +40,33 @@ func (p *pool) together(t *tool, fields []field, turn, least int) map[string]any
 			total += score
 		}
 		if total > 0 {
-			found = append(found, scored{values, 10*total + p.standing(r), r.primary()})
+			found = append(found, scored{values, 10*total + p.standing(r, from), r.primary()})
 		}
 	}
 	return pick(found, turn)
 }
 
 // one finds a value for a single field, which is none of those taken.
-func (p *pool) one(t *tool, f field, turn, least int, taken []any) (any, bool) {
-	var found []scored
-	for _, r := range p.all() {
-		v, score := p.resolve(t, r, f, false)
-		if score >= least && !slices.ContainsFunc(taken, func(x any) bool { return text(x) == text(v) }) {
-			found = append(found, scored{map[string]any{f.name: v}, 10*score + p.standing(r), r.primary()})
+func (p *pool) one(t *tool, f field, turn int, from recipe, taken []any) (any, bool) {
+	for _, records := range [][]record{p.all(), p.spent()} {
+		var found []scored
+		for _, r := range records {
+			v, score := p.resolve(t, r, f, false)
+			other := from.kind != "" && from.kind != strings.Join(r.kind, " ")
+			if score >= from.least() && !other && !slices.ContainsFunc(taken, func(x any) bool { return text(x) == text(v) }) {
+				found = append(found, scored{map[string]any{f.name: v}, 10*score + p.standing(r, from), r.primary()})
+			}
+		}
+		if v, ok := pick(found, turn)[f.name]; ok {
+			return v, true
 		}
 	}
-	v, ok := pick(found, turn)[f.name]
-	return v, ok
+	return nil, false
 }
 
 // standing prefers records that this audit made: what others put there is better left alone.
-func (p *pool) standing(r record) int {
-	if r.own {
+func (p *pool) standing(r record, from recipe) int {
+	if r.own && !from.weak {
 		return 4
 	}
 	return 0
@@ -113,7 +131,12 @@ func shaped(s *schema, v any) (any, bool) {
 		}
 		return out, len(out) > 0
 	}
-	return coerce(s.kind, v)
+	v, ok := coerce(s.kind, v)
+	if text, isText := v.(string); ok && isText && s.pattern != "" {
+		re, err := regexp.Compile(s.pattern)
+		ok = err != nil || re.MatchString(text)
+	}
+	return v, ok
 }
 
 // affinity is how well the key of a record of a kind answers to the name of a tool's field.
@@ -180,7 +203,7 @@ func (p *pool) content(used map[string]any) (string, bool) {
 }
 
 // recipes are the ways to make arguments that are worth a trial, the likeliest first.
-func recipes(t *tool) []recipe {
+func (p *pool) recipes(t *tool) []recipe {
 	refs := map[string]bool{}
 	optional := collect(t.schema, "", refs)
 	guessed, all, none := map[string]bool{}, map[string]bool{}, map[string]bool{}
@@ -220,9 +243,32 @@ func recipes(t *tool) []recipe {
 	}
 	out = out[:min(len(out), 7)]
 	if len(refs) > 0 {
-		out = append(out, recipe{existing: all, weak: true})
+		for _, kind := range p.kinds() {
+			out = append(out, recipe{existing: all, weak: true, kind: kind})
+		}
 	}
 	return out
+}
+
+const maxKinds = 6 // of records that a field is tried with whose name leads to none
+
+// kinds are the sorts of records with a name, those that were there before the audit first.
+func (p *pool) kinds() []string {
+	var others, own []string
+	for _, r := range p.all() {
+		k := strings.Join(r.kind, " ")
+		if r.primary() == "" || slices.Contains(others, k) {
+			continue
+		}
+		if !r.own {
+			others = append(others, k)
+		} else if !slices.Contains(own, k) {
+			own = append(own, k)
+		}
+	}
+	own = slices.DeleteFunc(own, func(k string) bool { return slices.Contains(others, k) })
+	all := append(others, own...)
+	return all[:min(len(all), maxKinds)]
 }
 
 // collect finds the fields that may name a record, by path, and whether there are properties that may be left out.

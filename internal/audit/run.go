@@ -107,17 +107,30 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 			}
 		},
 	}
-	for _, step := range steps {
+	for i := 0; i < len(steps); i++ {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		a.seed(ctx, s)
-		step()
+		steps[i]()
+		if s.slow && s.quiet < a.cfg.Late && !s.bad(DuplicateEffect, WrongRecord) {
+			a.slower(ctx, s)
+			i = -1
+		}
 	}
 	if a.cfg.Reset != "" {
 		a.lateRepeat(ctx, s)
 	}
 	return ctx.Err()
+}
+
+// slower begins a tool's probes anew, with a long wait after each call: what came late has been taken for the effect of
+// another call.
+func (a *auditor) slower(ctx context.Context, s *subject) {
+	fmt.Fprintf(a.cfg.Progress, "      %s: an effect came late; again, with a wait of %s after each call\n", s.t.name, a.cfg.Late)
+	s.quiet, s.slow, s.findings, s.once = a.cfg.Late, false, nil, nil
+	a.last, _ = a.settled(ctx, a.snapshot(ctx), s.quiet)
+	a.watched = nil
 }
 
 // firstSequence is twice in sequence; when the records have run out that the tool does something to once, with more.
@@ -128,7 +141,17 @@ func (a *auditor) firstSequence(ctx context.Context, s *subject) Finding {
 		a.seed(ctx, s)
 		f = a.sequence(ctx, s, InSequence, s.quiet, false)
 	}
+	if f.Verdict == CannotTell && s.seen && !s.slow && !s.uses && len(s.recipe.given) == 0 && len(s.recipe.existing) == 0 && s.swallowed(f, a.run) {
+		f.Verdict, f.Says = LostWrite, "a call with other arguments than the one before it was answered well, and had no effect"
+	}
 	return f
+}
+
+// swallowed reports whether a probe's calls were new, answered well, and without any effect.
+func (s *subject) swallowed(f Finding, r *run) bool {
+	return r.owns(text(f.Args)) && !slices.ContainsFunc(f.Evidence, func(e string) bool {
+		return strings.Contains(e, "answer: error") || strings.HasPrefix(e, "first call") || strings.HasPrefix(e, "repeat")
+	})
 }
 
 // anew restores the server's data, and forgets what was known of it.
@@ -149,7 +172,7 @@ func (a *auditor) endOf(ctx context.Context, s *subject) {
 		return
 	}
 	a.fresh(ctx, s)
-	if !s.slow || s.bad(DuplicateEffect, WrongRecord) || len(s.findings) == 0 {
+	if !s.slow || s.quiet >= a.cfg.Late || s.bad(DuplicateEffect, WrongRecord) || len(s.findings) == 0 {
 		return
 	}
 	s.slow = false
@@ -161,7 +184,7 @@ func (a *auditor) endOf(ctx context.Context, s *subject) {
 
 // trial finds arguments that have an effect. The call that had it waits for its late repeat.
 func (a *auditor) trial(ctx context.Context, s *subject) *pair {
-	ways := recipes(s.t)
+	ways := a.pool.recipes(s.t)
 	if given := a.cfg.Args[s.t.name]; len(given) > 0 {
 		ways = []recipe{{given: given}}
 	}

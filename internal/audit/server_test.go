@@ -27,7 +27,7 @@ func newShop() *shop {
 	s := &shop{tables: map[string][]map[string]any{}, counters: map[string]int{"visits": 4, "errors": 9},
 		settings: map[string]string{"theme": "dark"}, flags: map[string]bool{"beta": false, "ads": true},
 		dedup: map[string]time.Time{}, answers: map[string]any{}}
-	for i := range 30 {
+	for i := range 8 {
 		s.put("tickets", map[string]any{"title": fmt.Sprintf("ticket %d", i), "status": "open", "assignee": "nobody", "tags": []any{}, "comments": []any{}})
 	}
 	return s
