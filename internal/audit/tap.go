@@ -1,7 +1,6 @@
 package audit
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -205,13 +204,9 @@ func responseIn(body []byte, stream bool) wireResult {
 	messages := [][]byte{body}
 	if stream {
 		messages = nil
-		for s := bufio.NewScanner(bytes.NewReader(body)); ; {
-			s.Buffer(nil, maxBody)
-			if !s.Scan() {
-				break
-			}
-			if data, ok := bytes.CutPrefix(s.Bytes(), []byte("data:")); ok {
-				messages = append(messages, bytes.Clone(bytes.TrimSpace(data)))
+		for line := range bytes.Lines(body) {
+			if data, ok := bytes.CutPrefix(line, []byte("data:")); ok {
+				messages = append(messages, bytes.TrimSpace(data))
 			}
 		}
 	}
