@@ -42,6 +42,7 @@ var bans = []struct {
 	{"internal/sim", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/upstream"},
 		"the far side of our tests shares no code with what it tests"},
 	{"internal/demo", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the demo sees what a user sees: processes"},
+	{"internal/audit", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the audit sees what a client sees"},
 	{"internal/proc", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "processes are run, not linked"},
 	{"internal/admin", []string{"ledger/sqlite", "internal/cli", "internal/sim"}, "the API knows no driver"},
 }
