@@ -2,12 +2,10 @@ package audit
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -47,12 +45,6 @@ func marked(meta mcp.Meta) bool {
 
 // wrong reports whether the caller would take the call for failed.
 func (a answer) wrong() bool { return a.err != nil || a.failed }
-
-// refused reports whether the server says that the arguments are at fault, in the protocol's own words.
-func (a answer) refused() bool {
-	var e *jsonrpc.Error
-	return errors.As(a.err, &e) && e.Code == jsonrpc.CodeInvalidParams
-}
 
 // says is the answer in a line.
 func (a answer) says() string {

@@ -9,12 +9,12 @@ import (
 
 // pair is a call and its repeat with the same arguments: the states around them, and both answers.
 type pair struct {
-	probe          string
-	args           Args
-	s0, s1, s2     state // before, between, after
-	first, second  answer
-	d1, d2         []change
-	reader, atOnce bool
+	probe         string
+	args          Args
+	s0, s1, s2    state // before, between, after
+	first, second answer
+	d1, d2        []change
+	reader        bool // the tool is named like a read
 }
 
 const maxEvidence = 4 // changes shown of each call
@@ -212,7 +212,7 @@ func beyond(got, once map[string]float64) (class string, times float64) {
 	return class, times
 }
 
-// short of is the class in which less happened than did when the calls came one by one.
+// shortOf is the class in which less happened than did when the calls came one by one.
 func shortOf(got, want map[string]float64) (class string) {
 	for _, k := range sortedKeys(want) {
 		kind := k[len(k)-1]

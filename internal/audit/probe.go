@@ -171,7 +171,7 @@ func (a *auditor) atOnce(ctx context.Context, s *subject) Finding {
 }
 
 func (a *auditor) judgeAtOnce(s *subject, p probe, got []answer, after state) Finding {
-	pr := pair{probe: AtOnce, args: p.args, s0: p.before, s1: after, s2: after, first: got[0], second: got[1], reader: s.t.presumedReader(), atOnce: true}
+	pr := pair{probe: AtOnce, args: p.args, s0: p.before, s1: after, s2: after, first: got[0], second: got[1], reader: s.t.presumedReader()}
 	changes := a.changes(p.before, after)
 	if class, times := beyond(a.tally(p.before, after, p.args), s.once); class != "" {
 		return pr.finding(DuplicateEffect, fmt.Sprintf("two equal calls at once had the effect of one %.3g times", times), evidence("both calls", changes)...)

@@ -162,7 +162,7 @@ func (o *auditOptions) print(out io.Writer, r *audit.Report) error {
 	return nil
 }
 
-// printFindings shows the first probe with the tool's verdict, and the notes.
+// printFindings shows the first probe with each verdict, and the notes.
 func printFindings(out io.Writer, t audit.ToolReport) {
 	if !t.Verdict.Bad() {
 		return
@@ -171,15 +171,16 @@ func printFindings(out io.Writer, t audit.ToolReport) {
 	for _, n := range t.Notes {
 		fmt.Fprintf(out, "  %s\n", clean(n, 200))
 	}
+	shown := map[audit.Verdict]bool{}
 	for _, f := range t.Findings {
-		if f.Verdict != t.Verdict {
+		if !f.Verdict.Bad() || shown[f.Verdict] {
 			continue
 		}
-		fmt.Fprintf(out, "  %s: %s\n", f.Probe, clean(f.Says, 200))
+		shown[f.Verdict] = true
+		fmt.Fprintf(out, "  %s: %s: %s\n", f.Probe, f.Verdict, clean(f.Says, 200))
 		for _, e := range f.Evidence {
 			fmt.Fprintf(out, "    %s\n", clean(e, 240))
 		}
-		break
 	}
 }
 
