@@ -88,3 +88,19 @@ func probes(r ToolReport) string {
 	}
 	return b.String()
 }
+
+// TestBR084HintsAreClaims has tools that say idempotentHint: true, most of them wrongly.
+func TestBR084HintsAreClaims(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := auditShop(t, "toggle_flag", "create_ticket", "set_setting")
+		for _, got := range r.Tools {
+			wrong := slices.Contains(got.Notes, "idempotentHint: true is wrong")
+			if want := got.Name != "set_setting"; wrong != want || got.Verdict.Bad() != want {
+				t.Errorf("%s: %s, notes %q", got.Name, got.Verdict, got.Notes)
+			}
+		}
+		if !slices.ContainsFunc(r.Left, func(l string) bool { return strings.Contains(l, "list_tickets") && strings.Contains(l, "added") }) {
+			t.Errorf("the tickets that it made are not in what it left: %q", r.Left)
+		}
+	})
+}
