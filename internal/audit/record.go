@@ -213,10 +213,25 @@ func nouns(t *tool) []string {
 	return out
 }
 
-// all are the records that may be referred to: first what reads show now, then what calls made.
+// all are the records that may be referred to: what calls made, and what reads show now. Of what calls made, that which
+// reads do not show is left out where they show others of its kind: it was lost.
 func (p *pool) all() []record {
+	shown, kinds := map[string]bool{}, map[string]bool{}
+	for _, r := range p.seen {
+		shown[r.primary()] = true
+	}
+	for _, r := range p.made {
+		if shown[r.primary()] {
+			kinds[strings.Join(r.kind, " ")] = true
+		}
+	}
 	out := make([]record, 0, len(p.seen)+len(p.made))
-	for _, r := range slices.Concat(p.made, p.seen) {
+	for _, r := range p.made {
+		if id := r.primary(); id == "" || !p.gone[id] && (shown[id] || !kinds[strings.Join(r.kind, " ")]) {
+			out = append(out, r)
+		}
+	}
+	for _, r := range p.seen {
 		if id := r.primary(); id == "" || !p.gone[id] {
 			out = append(out, r)
 		}

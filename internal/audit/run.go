@@ -141,6 +141,9 @@ func (a *auditor) firstSequence(ctx context.Context, s *subject) Finding {
 		a.seed(ctx, s)
 		f = a.sequence(ctx, s, InSequence, s.quiet, false)
 	}
+	for n := 0; n < 2 && f.Verdict == CannotTell && s.seen && !s.slow && s.consumes() && len(s.recipe.given) == 0; n++ {
+		f = a.sequence(ctx, s, InSequence, s.quiet, false) // the record that it named may have been gone
+	}
 	if f.Verdict == CannotTell && s.seen && !s.slow && !s.uses && len(s.recipe.given) == 0 && len(s.recipe.existing) == 0 && s.swallowed(f, a.run) {
 		f.Verdict, f.Says = LostWrite, "a call with other arguments than the one before it was answered well, and had no effect"
 	}
