@@ -13,7 +13,7 @@ cd "$(dirname "$0")"
 # A clone that belongs to another user makes git refuse, and the go command with it; no test reads the stamp.
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
-stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk mcp examples)
+stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk mcp audit examples)
 declare -A about=(
   [format]="gofmt"
   [paths]="no file names a folder of somebody's machine"
@@ -28,6 +28,7 @@ declare -A about=(
   [crash]="kill -9 of real processes; HOLDFAST_FULL=1 for the whole programme instead of a tenth"
   [sdk]="official SDKs against the simulator, and through the gateway with the base URL changed"
   [mcp]="official MCP clients and real MCP servers with the proxy between them, over every pair of transports"
+  [audit]="the double-send audit of real MCP servers"
   [examples]="examples/quickstart, with curl and with the official Go client"
 )
 
@@ -149,6 +150,16 @@ stage_race() {
 stage_mutants() { go_test -count=1 ./test/mutants/...; }
 
 stage_crash() { go_test -count=1 ./test/crash/...; }
+
+stage_audit() {
+  need npm npm
+  local log=$work/audit.log code=0 program
+  program=$(holdfast)
+  HOLDFAST=$program test/audit/run.sh 2>&1 | tee "$log" || code=$?
+  awk '/ passed, [0-9]+ failed, / { for (i = 2; i < NF; i++) { if ($(i+1) ~ /^passed/) p += $i; if ($(i+1) ~ /^failed/) f += $i; if ($(i+1) ~ /^skipped/) s += $i } }
+    END { print p + 0, f + 0, s + 0 }' "$log" >"$work/audit.count"
+  return "$code"
+}
 
 stage_sdk() {
   need npm npm

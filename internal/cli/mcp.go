@@ -27,8 +27,8 @@ import (
 func mcpCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "mcp",
-		Short: "Stand between an MCP client and its servers, so that a repeated call of a write tool is one effect",
-	}, mcpProxyCommand())
+		Short: "Guard the write tools of MCP servers, and examine them",
+	}, mcpProxyCommand(), mcpAuditCommand())
 }
 
 // proxyFlags are those of `holdfast mcp proxy`.
