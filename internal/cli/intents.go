@@ -167,9 +167,12 @@ func (t *intentTable) write(out io.Writer) error {
 		_, err := fmt.Fprintln(out, "no operations")
 		return err
 	}
-	tenants := false
+	tenants, model := false, "MODEL"
 	for _, v := range t.rows {
 		tenants = tenants || v.Tenant != t.rows[0].Tenant
+		if isTool(&v) {
+			model = "MODEL/TOOL"
+		}
 	}
 	tenant := func(s string) string {
 		if !tenants {
@@ -178,10 +181,10 @@ func (t *intentTable) write(out io.Writer) error {
 		return s + "\t"
 	}
 	return table(out, func(w io.Writer) {
-		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%sMODEL\tCALLS\tLAST ERROR\n", tenant("TENANT"))
+		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%s%s\tCALLS\tLAST ERROR\n", tenant("TENANT"), model)
 		for _, v := range t.rows {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\t%d\t%s\n", v.ID, ago(v.CreatedAt, t.now), v.State, v.Outcome, clean(v.Workflow, 20),
-				tenant(clean(v.Tenant, 28)), or(clean(v.RequestedModel, 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
+				tenant(clean(v.Tenant, 28)), or(clean(modelOrTool(&v), 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
 		}
 	})
 }

@@ -21,7 +21,7 @@ func showIntent(out io.Writer, v *admin.Intent, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(out); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n", sayArguments(v.Call)); err != nil {
 		return err
 	}
 	return writeTimeline(out, timelineOf([]admin.Intent{*v}))
