@@ -88,7 +88,7 @@ func (l *loader) load(path string, data []byte) (*Config, []Fault) {
 	if root != nil {
 		c.finish(l.env)
 		c.read = slices.Clone(d.faults)
-		d.addNew(c.check())
+		d.addNew(c.check(d.faults))
 	}
 	faults = sortFaults(d.faults)
 	if Refused(faults) {

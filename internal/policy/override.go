@@ -48,7 +48,7 @@ func (c *Config) Override(o Overrides) []Fault {
 		faults = slices.DeleteFunc(faults, func(f Fault) bool { return f.Path == replaced })
 	}
 	c.stamp()
-	return sortFaults(append(faults, c.check()...))
+	return sortFaults(append(faults, c.check(faults)...))
 }
 
 // upstream sets one base URL and returns the path that it replaced.
