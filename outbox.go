@@ -77,13 +77,17 @@ const outboxProvider = "outbox"
 // outboxPage is how many rows are read at a time.
 const outboxPage = 100
 
-// Outbox begins to do what DoTx wrote and writes into db. An engine has one, and Stop ends it.
+// Outbox begins to do what DoTx wrote and writes into db. An engine has one, and Stop ends it. [MigrateOutbox] comes
+// before it. Rows that no handler here or elsewhere does are spoken of in the log.
 func (e *Engine) Outbox(db *sql.DB, c OutboxConfig) (*Outbox, error) {
 	if e.functions == nil {
 		return nil, refusal(ErrDraining, "the engine is not running: Start comes first")
 	}
 	if e.outbox != nil {
 		return nil, refusal(ErrInvalid, "this engine has an outbox already")
+	}
+	if err := migrated(db); err != nil {
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	o := e.newOutbox(db, c)
@@ -113,12 +117,16 @@ func (o *Outbox) Notify() {
 func (o *Outbox) run(ctx context.Context) {
 	ticker := time.NewTicker(o.every)
 	defer ticker.Stop()
-	resumed := false
+	resumed, spoken := false, time.Now().Add(orphanAge-orphanEvery)
 	for {
 		if !resumed {
 			resumed = o.say(o.resume(ctx))
 		}
 		o.say(o.pass(ctx))
+		if now := time.Now(); now.Sub(spoken) >= orphanEvery {
+			spoken = now
+			o.say(o.sayOrphans(ctx, now))
+		}
 		select {
 		case <-ctx.Done():
 			return
