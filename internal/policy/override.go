@@ -36,7 +36,7 @@ func (c *Config) Override(o Overrides) []Fault {
 	set(&c.Admin, "admin", "addr", o.Admin)
 	store := ""
 	if set(&store, "store", "store", o.Store); store != "" {
-		c.Store = []DSN{NewDSN(store)}
+		c.Store = []DSN{storeDSN(store)}
 		delete(c.source.raw, "store[0]")
 	}
 	for _, u := range o.Upstreams {
