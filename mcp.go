@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
@@ -26,7 +28,14 @@ type mcpCallerKey struct{}
 
 func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 	var err error
-	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Observer: e.meter, Logger: e.logger, Stderr: e.mcp.stderr})
+	path := mcp.SocketPath(e.policy.Store[0].Path())
+	file := ""
+	if e.embedded { // no port is there to settle a call through
+		if file, err = filepath.Abs(strings.TrimSuffix(path, ".sock")); err != nil {
+			return err
+		}
+	}
+	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.policy, Store: file, Ledger: e.ledger, Log: e.log, Observer: e.meter, Logger: e.logger, Stderr: e.mcp.stderr})
 	if err != nil {
 		return err
 	}
@@ -34,7 +43,6 @@ func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 		who, _ := r.Context().Value(mcpCallerKey{}).(gateway.MCPCaller)
 		return mcp.Caller{Tenant: who.Tenant, Owner: who.Owner, Authorization: who.Authorization}, nil
 	})
-	path := mcp.SocketPath(e.policy.Store[0].Path())
 	// Only this user reaches the socket: what auth asks of the network is not asked there.
 	operators := api.Operators(gateway.NewGuard(policy.Auth{}), func() error { return e.gateway.Ready() }, e.meter.Handler())
 	if e.mcp.socket, err = mcp.Listen(path, e.mcp.proxy, operators); err != nil {

@@ -80,13 +80,17 @@ const outboxProvider = "outbox"
 // outboxPage is how many rows are read at a time.
 const outboxPage = 100
 
-// Outbox begins to do what DoTx wrote and writes into db. An engine has one, and Stop ends it.
+// Outbox begins to do what DoTx wrote and writes into db. An engine has one, and Stop ends it. [MigrateOutbox] comes
+// before it. Rows that no handler here or elsewhere does are spoken of in the log.
 func (e *Engine) Outbox(db *sql.DB, c OutboxConfig) (*Outbox, error) {
 	if e.functions == nil {
 		return nil, refusal(ErrDraining, "the engine is not running: Start comes first")
 	}
 	if e.outbox != nil {
 		return nil, refusal(ErrInvalid, "this engine has an outbox already")
+	}
+	if err := migrated(db); err != nil {
+		return nil, err
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	o := e.newOutbox(db, c)
@@ -119,7 +123,7 @@ func (o *Outbox) Notify() {
 func (o *Outbox) run(ctx context.Context) {
 	ticker := time.NewTicker(o.every)
 	defer ticker.Stop()
-	resumed := false
+	resumed, spoken := false, time.Now().Add(orphanAge-orphanEvery)
 	for {
 		if o.returned.CompareAndSwap(true, false) {
 			resumed = false
@@ -128,6 +132,10 @@ func (o *Outbox) run(ctx context.Context) {
 			resumed = o.say(o.resume(ctx))
 		}
 		o.say(o.pass(ctx))
+		if now := time.Now(); now.Sub(spoken) >= orphanEvery {
+			spoken = now
+			o.say(o.sayOrphans(ctx, now))
+		}
 		select {
 		case <-ctx.Done():
 			return

@@ -195,6 +195,10 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record) 
 		a.away(w, err)
 		return
 	}
+	if v.Call, err = a.toolCall(r.Context(), rec); err != nil {
+		a.away(w, err)
+		return
+	}
 	answer(w, v)
 }
 

@@ -127,10 +127,18 @@ func (o *listOptions) query() url.Values {
 	return q
 }
 
+// none is what a listing without rows says.
+func (o *listOptions) none() string {
+	if o.all || o.state != "" || o.outcome != "" {
+		return "no operations"
+	}
+	return "nothing unsettled; --all shows what is settled"
+}
+
 // printer prints one JSON array, or a table.
 func (o *listOptions) printer(out io.Writer) (row func(admin.Intent) error, end func() error) {
 	if !o.asJSON {
-		t := &intentTable{now: time.Now()}
+		t := &intentTable{now: time.Now(), none: o.none()}
 		return t.add, func() error { return t.write(out) }
 	}
 	sep := "["
@@ -155,6 +163,7 @@ func (o *listOptions) printer(out io.Writer) (row func(admin.Intent) error, end 
 type intentTable struct {
 	now  time.Time
 	rows []admin.Intent
+	none string // in place of rows
 }
 
 func (t *intentTable) add(v admin.Intent) error {
@@ -164,12 +173,15 @@ func (t *intentTable) add(v admin.Intent) error {
 
 func (t *intentTable) write(out io.Writer) error {
 	if len(t.rows) == 0 {
-		_, err := fmt.Fprintln(out, "no operations")
+		_, err := fmt.Fprintln(out, t.none)
 		return err
 	}
-	tenants := false
+	tenants, model := false, "MODEL"
 	for _, v := range t.rows {
 		tenants = tenants || v.Tenant != t.rows[0].Tenant
+		if isTool(&v) {
+			model = "MODEL/TOOL"
+		}
 	}
 	tenant := func(s string) string {
 		if !tenants {
@@ -178,10 +190,10 @@ func (t *intentTable) write(out io.Writer) error {
 		return s + "\t"
 	}
 	return table(out, func(w io.Writer) {
-		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%sMODEL\tCALLS\tLAST ERROR\n", tenant("TENANT"))
+		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%s%s\tCALLS\tLAST ERROR\n", tenant("TENANT"), model)
 		for _, v := range t.rows {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\t%d\t%s\n", v.ID, ago(v.CreatedAt, t.now), v.State, v.Outcome, clean(v.Workflow, 20),
-				tenant(clean(v.Tenant, 28)), or(clean(v.RequestedModel, 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
+				tenant(clean(v.Tenant, 28)), or(clean(modelOrTool(&v), 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
 		}
 	})
 }
@@ -234,6 +246,9 @@ With --store it goes through whatever process holds the store, an mcp proxy too;
   holdfast intents resolve 019ad3c8-5f0e-7a51 --outcome failed --by alice --reason "no such note" --store notes.db`,
 		Args: oneArg("KEY_OR_ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.Outcome != "" && r.Outcome != "success" && r.Outcome != "failed" {
+				return usagef("--outcome is success (the effect took place) or failed (it did not), not %q", r.Outcome)
+			}
 			if r.Outcome != "success" && r.Outcome != "failed" || strings.TrimSpace(r.By) == "" || strings.TrimSpace(r.Reason) == "" {
 				return usagef("resolve takes --outcome success or failed, --by NAME and --reason TEXT: the log keeps who decided and why")
 			}

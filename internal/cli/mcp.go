@@ -28,6 +28,9 @@ func mcpCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "mcp",
 		Short: "Guard the write tools of MCP servers, and examine them",
+		Example: `  holdfast mcp proxy --store notes.db -- npx -y @modelcontextprotocol/server-memory     # in place of the server's own command
+  holdfast mcp proxy --server orders --config holdfast.yaml                             # a server of mcp.servers, with its policy
+  holdfast intents list --state unknown --store notes.db                                # what a person has to settle`,
 	}, mcpProxyCommand(), mcpAuditCommand())
 }
 
@@ -58,6 +61,11 @@ needs one of --config and --store.`,
 			logger, err := newLogger(f.level, "text")
 			if err != nil {
 				return &usageError{err}
+			}
+			if len(args) > 0 {
+				if err := mcp.CanRun(args[0]); err != nil {
+					return err
+				}
 			}
 			return runProxy(cmd.Context(), f, args, logger, cmd.InOrStdin(), cmd.OutOrStdout())
 		},

@@ -17,6 +17,7 @@ import (
 type moment struct {
 	Intent string `json:"intent"`
 	ledger.Event
+	tool bool // of an MCP call
 }
 
 // timelineOf merges histories in the order of time; within one operation the log's own order stands.
@@ -24,7 +25,7 @@ func timelineOf(ops []admin.Intent) []moment {
 	list := []moment{}
 	for _, v := range ops {
 		for _, e := range v.History {
-			list = append(list, moment{v.ID, e})
+			list = append(list, moment{v.ID, e, isTool(&v)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b moment) int { return a.At.Compare(b.At) })
@@ -153,7 +154,7 @@ func (m *moment) detail() string {
 	}
 	add("%s", m.Error)
 	add("%s", m.reason())
-	if m.Billed {
+	if m.Billed && !m.tool { // a tool sends no bill; unknown is said already
 		parts = append(parts, "possibly billed")
 	}
 	add("[%s]", m.Rule)

@@ -150,20 +150,28 @@ func (t *trace) answers(now time.Time) []traceAnswer {
 	return append(list, traceAnswer{"Where does its key come from?", t.sayKey()})
 }
 
+// target is what was called.
+func target(v *admin.Intent) string {
+	if isTool(v) {
+		return fmt.Sprintf("%s, tool %s", clean(v.Path, 80), clean(v.Endpoint, 128))
+	}
+	return fmt.Sprintf("%s %s, %s, model %s", v.Method, clean(v.Path, 80), or(v.Provider), or(clean(v.RequestedModel, 60)))
+}
+
 // write prints the trace for a person.
 func (t *trace) write(out io.Writer, now time.Time) error {
 	var b strings.Builder
 	v := &t.asked
 	fmt.Fprintf(&b, "%s: %s\n\n", v.ID, t.verdict())
 	fmt.Fprintf(&b, "  %s, %s; created %s\n", v.State, v.Outcome, stampAgo(v.CreatedAt, now))
-	fmt.Fprintf(&b, "  %s %s, %s, model %s; %s, on unknown: %s; workflow %s, tenant %s\n", v.Method, clean(v.Path, 80), or(v.Provider),
-		or(clean(v.RequestedModel, 60)), v.Effect, v.OnUnknown, v.Workflow, v.Tenant)
+	fmt.Fprintf(&b, "  %s; %s, on unknown: %s; workflow %s, tenant %s\n", target(v), v.Effect, v.OnUnknown, v.Workflow, v.Tenant)
 	if v.Delivery == ledger.DeliveryLost.String() {
 		b.WriteString("  the answer did not reach its client\n")
 	}
 	if v.ParentID != "" {
 		fmt.Fprintf(&b, "  goes on from %s\n", v.ParentID)
 	}
+	b.WriteString(sayArguments(v.Call))
 	for _, a := range t.answers(now) {
 		fmt.Fprintf(&b, "\n%s\n", a.Question)
 		for line := range strings.Lines(a.Answer) {

@@ -89,7 +89,7 @@ func (p *Proxy) attached(rest http.Handler) http.Handler {
 		}
 		srv := p.server(name)
 		if srv == nil {
-			refuse(w, http.StatusNotFound, "not_found", "the engine that holds this store has no MCP server "+name+" in its configuration")
+			refuse(w, http.StatusNotFound, "not_found", "in the engine that holds this store "+p.noServer(name))
 			return
 		}
 		p.serve(w, r, srv, Caller{Tenant: p.tenant(), attached: true})

@@ -22,7 +22,7 @@ func (p *Proxy) Handler(identify func(*http.Request) (Caller, error)) http.Handl
 		name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/mcp/"), "/")
 		srv := p.server(name)
 		if srv == nil {
-			refuse(w, http.StatusNotFound, "not_found", "there is no MCP server of this name; add it under mcp.servers")
+			refuse(w, http.StatusNotFound, "not_found", p.noServer(name))
 			return
 		}
 		p.serve(w, r, srv, who)

@@ -28,6 +28,8 @@ type Config struct {
 	Log      *intent.Log
 	Observer Observer
 	Logger   *slog.Logger
+	// Store is the log's file where no admin API is served, so that whoever settles a call has to name it; else empty.
+	Store string
 	// Stderr gets what servers that run as child processes write there. Default: nowhere.
 	Stderr io.Writer
 	// Sessions bounds the clients at a time, default 1000; a session nobody has used for Idle, default 30 min, is ended.
@@ -43,6 +45,7 @@ type Proxy struct {
 	observer Observer
 	logger   *slog.Logger
 	stderr   io.Writer
+	store    string
 	most     int
 	idle     time.Duration
 	client   *http.Client
@@ -80,7 +83,7 @@ const (
 
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
-	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, most: c.Sessions, idle: c.Idle,
+	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
 		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}}
 	if p.observer == nil {
 		p.observer = silent{}

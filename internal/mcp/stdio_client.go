@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os/exec"
+	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidwall/gjson"
 )
 
 // stdioSink writes to a client that reads lines.
@@ -28,7 +32,40 @@ func (o *stdioSink) answer(raw []byte) { o.put(raw) }
 func (o *stdioSink) drop()             {}
 
 func (o *stdioSink) refuse(id []byte, e *sendError) {
-	o.put(failure(id, codeInternal, e.Error()+": "+string(e.body[:min(len(e.body), 1024)])))
+	o.put(failure(id, codeInternal, refusalWords(e)))
+}
+
+// errorMost bounds what of an HTTP refusal's body a stdio client gets, in bytes.
+const errorMost = 1024
+
+// refusalWords are an HTTP refusal for a client that sees no HTTP: what its body says, not the body.
+func refusalWords(e *sendError) string {
+	said := string(e.body[:min(len(e.body), errorMost)])
+	if gjson.ValidBytes(e.body) {
+		said = ""
+		for _, path := range [...]string{"error.message", "error_description", "message", "detail", "error"} {
+			if v := gjson.GetBytes(e.body, path); v.Type == gjson.String {
+				said = v.Str[:min(len(v.Str), errorMost)]
+				break
+			}
+		}
+	}
+	said = strings.TrimSpace(strings.ToValidUTF8(said, ""))
+	switch {
+	case said == "":
+		return e.Error()
+	case e.header.Get("Holdfast-Error") != "": // of the engine that this proxy works through
+		return strings.TrimPrefix(said, "holdfast: ")
+	}
+	return e.Error() + ": " + said
+}
+
+// CanRun says why a server's command cannot be started: that is told when a client begins, where a person looks.
+func CanRun(program string) error {
+	if _, err := exec.LookPath(program); err != nil {
+		return fmt.Errorf("the MCP server's command cannot be run: %w; install it, or name its whole path", err)
+	}
+	return nil
 }
 
 // lastWait is how long answers are waited for once a stdio client has said all that it will.
@@ -42,7 +79,12 @@ const leaveWait = 1500 * time.Millisecond
 func (p *Proxy) ServeStdio(ctx context.Context, name string, in io.Reader, out io.Writer) error {
 	srv := p.server(name)
 	if srv == nil {
-		return fmt.Errorf("there is no MCP server %q in the configuration; add it under mcp.servers", name)
+		return errors.New(p.noServer(name))
+	}
+	if len(srv.command.Args) > 0 {
+		if err := CanRun(srv.command.Args[0]); err != nil {
+			return err
+		}
 	}
 	return p.serveStdio(ctx, srv, Caller{Tenant: p.tenant()}, in, out)
 }

@@ -3,6 +3,8 @@ package mcp
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -66,9 +68,47 @@ func (c *call) unknownWords(intent, why string) refusal {
 		"arguments until the outcome is known. Look at the present state with a tool that only reads, tell the user what is not known, and go on "+
 		"without repeating the call.", c.tool, why)
 	if intent != "" {
-		text += " A person settles it with: holdfast intents resolve " + intent
+		text += " A person settles it with: " + c.s.p.resolveWords(intent)
 	}
 	return refusal{code: "outcome_unknown", safe: safeAfter, intent: intent, unknown: true, text: text}
+}
+
+// resolveWords are the whole line that settles an intent.
+func (p *Proxy) resolveWords(intent string) string {
+	line := "holdfast intents resolve " + intent + " --outcome success|failed --by NAME --reason TEXT"
+	if p.store != "" {
+		line += " --store " + shellWord(p.store)
+	}
+	return line
+}
+
+// plainWord is what a shell takes as it stands.
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// namesMost bounds how many names of servers a refusal lists.
+const namesMost = 20
+
+// noServer says that there is no server of that name, and which there are.
+func (p *Proxy) noServer(name string) string {
+	all := p.policy.MCP.Servers
+	if len(all) == 0 {
+		return fmt.Sprintf("there is no MCP server %.80q: the configuration has none; add it under mcp.servers", name)
+	}
+	var names []string
+	for i := range all[:min(len(all), namesMost)] {
+		names = append(names, all[i].Name)
+	}
+	if more := len(all) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("there is no MCP server %.80q; the configuration has %s; name one of them, or add it under mcp.servers", name, strings.Join(names, ", "))
 }
 
 // replayWords say that nothing was executed now, and how to repeat on purpose (semantics 41).

@@ -22,7 +22,8 @@ func (k *checker) mcp() {
 	for i := range k.c.MCP.Servers {
 		s := &k.c.MCP.Servers[i]
 		path := join("mcp.servers", s.Name)
-		if (len(s.Command) == 0) == (s.URL == "") {
+		command := len(s.Command) > 0 || k.wrong(path+".command")
+		if command == (s.URL != "" || k.wrong(path+".url")) {
 			k.fail(path, "needs exactly one of command and url", `write command: ["npx", "-y", "orders-mcp"], or url: https://…`)
 		}
 		for j := range s.Tools {

@@ -17,7 +17,7 @@ type Config struct {
 	Env    string `yaml:"env" default:"production" is:"name" doc:"Stamped into the store, which refuses every other; part of every key."`
 	Listen string `yaml:"listen" default:"127.0.0.1:8787" is:"addr" doc:"Address of the data plane."`
 	Admin  string `yaml:"admin" default:"127.0.0.1:8788" is:"addr" doc:"Address of the admin API and the dashboard."`
-	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE or postgres://USER@HOST/DB; a list names the replicas of one."`
+	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE, FILE or postgres://USER@HOST/DB; a list names the replicas of one."`
 
 	SharedState *SharedState `yaml:"shared_state" doc:"Where breakers, cool-downs and spend are shared between replicas; without it each process has its own."`
 	Providers   []Provider   `yaml:"providers,map" is:"name" doc:"LLM providers; a name is also a path prefix. Without the block: openai, anthropic, gemini."`

@@ -221,7 +221,25 @@ func checkURL(text string) (what, remedy string) {
 	return "", ""
 }
 
+// storeDSN writes a plain file name out as the sqlite: address that it stands for.
+func storeDSN(text string) DSN {
+	if text == "" || !isFileName(text) {
+		return NewDSN(text)
+	}
+	return NewDSN("sqlite:" + text)
+}
+
+// isFileName tells a file's name, also one with a drive's letter, from an address with a scheme. The words of another
+// database (host=db password=…) are none: a store's name is shown in logs.
+func isFileName(text string) bool {
+	scheme, _, ok := strings.Cut(text, ":")
+	return (!ok || len(scheme) == 1) && !strings.ContainsAny(text, "=@ ")
+}
+
 func checkStore(text string) (what, remedy string) {
+	if isFileName(text) || strings.HasPrefix(text, "file:") || strings.HasPrefix(text, ":") {
+		text = "sqlite:" + text
+	}
 	if rest, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		switch rest = strings.TrimPrefix(rest, "//"); {
 		case strings.Contains(strings.ToLower(rest), ":memory:"):
@@ -233,7 +251,7 @@ func checkStore(text string) (what, remedy string) {
 		}
 		return "", ""
 	}
-	return checkScheme(text, "sqlite:holdfast.db or postgres://user@host/db", "postgres", "postgresql")
+	return checkScheme(text, "sqlite:holdfast.db, holdfast.db or postgres://user@host/db", "postgres", "postgresql")
 }
 
 func checkScheme(text, example string, schemes ...string) (what, remedy string) {

@@ -158,7 +158,7 @@ func (t *Table) say(n Order, do func(*Route)) (int, error) {
 	for _, r := range routes {
 		do(r)
 	}
-	t.log.Warn("routes "+n.verb(), "pattern", n.Pattern, "reason", n.Reason, "known", len(routes))
+	t.log.Debug("routes "+n.verb(), "pattern", n.Pattern, "reason", n.Reason, "known", len(routes))
 	return len(routes), nil
 }
 
