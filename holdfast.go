@@ -32,7 +32,7 @@ import (
 type Config struct {
 	// File is a holdfast.yaml.
 	File string
-	// Listen, Admin, Store and Env win over the file where they are set.
+	// Listen, Admin, Store (sqlite:FILE or FILE) and Env win over the file where they are set.
 	Listen, Admin, Store, Env string
 	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
 	Embedded bool

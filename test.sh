@@ -4,6 +4,7 @@
 #   ./test.sh               everything
 #   ./test.sh race fuzz     these stages only
 #   ./test.sh --list        what the stages are
+#   ./test.sh --help        this
 #
 # Go is all it asks for. What else it needs — a C compiler for the race detector, npm for the JavaScript clients — it
 # installs with apt-get when it runs as root on Debian or Ubuntu, and names otherwise.
@@ -29,7 +30,7 @@ declare -A about=(
   [sdk]="official SDKs against the simulator, and through the gateway with the base URL changed"
   [mcp]="official MCP clients and real MCP servers with the proxy between them, over every pair of transports"
   [audit]="the double-send audit of real MCP servers"
-  [examples]="examples/quickstart, with curl and with the official Go client"
+  [examples]="examples/quickstart, with curl and with the official Go client; examples/library, a program with the engine inside"
 )
 
 # What needs the official SDKs is a module of its own, so that no user of this one downloads them.
@@ -290,6 +291,10 @@ main() {
   local stage arg start code word p f s
   if [[ ${1:-} == --list ]]; then
     for stage in "${stages[@]}"; do printf '%-12s %s\n' "$stage" "${about[$stage]}"; done
+    exit 0
+  fi
+  if [[ ${1:-} == --help || ${1:-} == -h ]]; then
+    sed -n '/^#!/d; /^#/!q; s/^# \{0,1\}//p' test.sh # the words above
     exit 0
   fi
   for arg in "$@"; do

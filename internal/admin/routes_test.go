@@ -101,11 +101,30 @@ func TestRoutesAreToldAndShown(t *testing.T) {
 	if f := one().Fault; f == nil || f.Pattern != "*/gpt-5/*" || f.Probability != 0.25 || f.Status != 429 || f.RetryAfterMs != 5000 || f.LatencyMs != 20 || !f.Until.Equal(*out.Until) {
 		t.Errorf("fault: %+v", f)
 	}
-	if out := told(t, h, "heal", `{"route":"*/gpt-5/"}`); out.Known != 0 {
-		t.Errorf("another pattern healed it: %+v", out)
+	orders := strings.Count(log.String(), "was carried out")
+	if out := told(t, h, "heal", `{"route":"*/gpt-5/"}`); out.Known != 0 || strings.Count(log.String(), "was carried out") != orders {
+		t.Errorf("another pattern healed it: %+v\n%s", out, log)
 	}
 	if out := told(t, h, "heal", `{"route":"*"}`); out.Known != 1 || one().Fault != nil {
 		t.Errorf("not healed: %+v", out)
+	}
+}
+
+// Each order is one line for the operator, the one that says who gave it.
+func TestAnOrderIsOneWarning(t *testing.T) {
+	r := newRig(t)
+	var log bytes.Buffer
+	r.api.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	table := route.New(route.Config{Cooldowns: r.api.Ledger, Logger: r.api.Logger})
+	t.Cleanup(table.Close)
+	r.api.Routes = table
+	h := r.operators(policy.Auth{})
+	for _, action := range []string{"pause", "resume", "trip", "reset"} {
+		log.Reset()
+		told(t, h, action, `{"route":"openai/*","reason":"why","by":"ada"}`)
+		if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "by=ada") {
+			t.Errorf("%s: %s", action, &log)
+		}
 	}
 }
 

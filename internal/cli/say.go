@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mcp"
 )
 
 // sayRuns answers whether the operation ran more than once.
@@ -95,12 +97,12 @@ func (t *trace) sayUnknown(now time.Time) string {
 	}
 	lines := make([]string, len(t.periods))
 	for i := range t.periods {
-		lines[i] = t.periods[i].say(now, len(t.ops) > 1)
+		lines[i] = t.periods[i].say(now, len(t.ops) > 1, t.store)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (p *unknownPeriod) say(now time.Time, several bool) string {
+func (p *unknownPeriod) say(now time.Time, several bool, store string) string {
 	call := fmt.Sprintf("call %d", p.Call)
 	if several {
 		call += " of …" + tail(p.Intent)
@@ -112,8 +114,8 @@ func (p *unknownPeriod) say(now time.Time, several bool) string {
 	case !p.Held:
 		return "Yes, " + why + " It may have been billed; by its policy (on_unknown: retry) that held nothing up."
 	case p.Until == nil:
-		return fmt.Sprintf("Yes, since %s (%s) and still: %s Nothing is sent until evidence or a person ends it:\n"+
-			"holdfast intents resolve %s --outcome success|failed --by NAME --reason TEXT", stamp(p.From), ago(&p.From, now), why, p.Intent)
+		return fmt.Sprintf("Yes, since %s (%s) and still: %s Nothing is sent until evidence or a person ends it:\n%s",
+			stamp(p.From), ago(&p.From, now), why, mcp.ResolveLine(p.Intent, store))
 	}
 	return fmt.Sprintf("Yes, for %s from %s: %s\n%s ended it as %s: %s.", span(p.Until.Sub(p.From)), stamp(p.From), why, p.EndedBy, p.Outcome, or(p.Because))
 }

@@ -41,6 +41,7 @@ KEY_OR_ID is an intent's id (Holdfast-Intent) or its beginning, a full idem:… 
 				if err != nil {
 					return err
 				}
+				t.store = from.store
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), t.report())
 				}
@@ -62,6 +63,7 @@ type trace struct {
 	asked admin.Intent
 	ops   []admin.Intent // oldest first, asked among them
 	more  bool           // older ones are left out
+	store string         // that was named to read them from; else a gateway was asked
 	tally
 }
 

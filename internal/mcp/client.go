@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"time"
 
 	"github.com/tidwall/gjson"
 )
@@ -31,6 +32,9 @@ func (s *session) answerServer(m *message, h head) {
 	s.mu.Lock()
 	a, ok := s.asks[id]
 	delete(s.asks, id)
+	if ok {
+		a.conn.heard = time.Now()
+	}
 	ok = ok && a.conn == s.conn && !a.conn.dead
 	s.mu.Unlock()
 	if ok { // else whoever asked is gone

@@ -18,7 +18,8 @@ type conn struct {
 	s     *session
 	link  link
 	began time.Time
-	dead  bool // under session.mu
+	dead  bool      // under session.mu
+	heard time.Time // when the client last answered the server; under session.mu
 }
 
 const (

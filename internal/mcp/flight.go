@@ -292,7 +292,7 @@ func (f *flight) send(c *conn, out outgoing) {
 		c.unanswered(out.id, asSendError(err))
 	}
 	mutant.Point("send.after")
-	for waited := f.c.rule.Timeout; ; waited += f.c.rule.Timeout {
+	for waited := f.c.rule.Timeout; ; {
 		select {
 		case got := <-f.reply:
 			f.conclude(got)
@@ -300,11 +300,13 @@ func (f *flight) send(c *conn, out outgoing) {
 		case <-ctx.Done():
 		case <-f.p.halted:
 		}
-		if f.p.isHalted() || waited >= longestAsk || !f.c.s.asking(c) {
+		more := f.c.s.remaining(c, f.c.rule.Timeout)
+		if f.p.isHalted() || waited >= longestAsk || more <= 0 {
 			break
 		}
-		// The server waits for a person on the client's side: that is not its own time.
-		ctx, stop = context.WithTimeout(context.Background(), f.c.rule.Timeout)
+		// The server waits for a person on the client's side, or did: that is not its own time.
+		waited += more
+		ctx, stop = context.WithTimeout(context.Background(), more)
 		defer stop()
 	}
 	f.mu.Lock()
@@ -325,16 +327,20 @@ func (f *flight) send(c *conn, out outgoing) {
 // longestAsk bounds the time that a server's questions to the client add to a call.
 const longestAsk = 10 * time.Minute
 
-// asking says whether the server waits for the client.
-func (s *session) asking(c *conn) bool {
+// remaining is how long the server may still take: all its time while it waits for the client, what is left of it since it got the
+// client's answer, and nothing otherwise.
+func (s *session) remaining(c *conn, timeout time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range s.asks {
 		if a.conn == c {
-			return true
+			return timeout
 		}
 	}
-	return false
+	if c.heard.IsZero() {
+		return 0
+	}
+	return timeout - time.Since(c.heard)
 }
 
 // done takes what became of the request.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -408,6 +409,29 @@ func TestQuestionsStopTheClock(t *testing.T) {
 	c.send(`{"jsonrpc":"2.0","id":` + gjson.Get(ask, "id").Raw + `,"result":{}}`)
 	r.says(r.wait(ch), "result.content.0.text", "done 1", "_meta.unknown", nil)
 	r.happened(1)
+}
+
+// Once the client has answered, the server has all its time again, however little was left of the interval in which the answer came.
+func TestTimeAfterAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := &session{asks: map[int64]ask{}}, &conn{}
+		left := func(want time.Duration) {
+			t.Helper()
+			if got := s.remaining(c, time.Minute); got != want {
+				t.Errorf("%v, want %v", got, want)
+			}
+		}
+		left(0)
+		s.asks[1], s.asks[2] = ask{conn: c, id: []byte("7")}, ask{conn: &conn{}, id: []byte("8")}
+		left(time.Minute)
+		time.Sleep(59 * time.Second)
+		s.answerServer(&message{id: []byte("1")}, head{})
+		left(time.Minute)
+		time.Sleep(time.Second)
+		left(59 * time.Second)
+		time.Sleep(59 * time.Second)
+		left(0)
+	})
 }
 
 // A progress token that two requests use at once is told apart towards the server, and comes back as each client wrote it.

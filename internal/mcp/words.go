@@ -68,16 +68,16 @@ func (c *call) unknownWords(intent, why string) refusal {
 		"arguments until the outcome is known. Look at the present state with a tool that only reads, tell the user what is not known, and go on "+
 		"without repeating the call.", c.tool, why)
 	if intent != "" {
-		text += " A person settles it with: " + c.s.p.resolveWords(intent)
+		text += " A person settles it with: " + ResolveLine(intent, c.s.p.store)
 	}
 	return refusal{code: "outcome_unknown", safe: safeAfter, intent: intent, unknown: true, text: text}
 }
 
-// resolveWords are the whole line that settles an intent.
-func (p *Proxy) resolveWords(intent string) string {
+// ResolveLine is the command by which a person settles an intent. store is the log's file where it has to be named, else empty.
+func ResolveLine(intent, store string) string {
 	line := "holdfast intents resolve " + intent + " --outcome success|failed --by NAME --reason TEXT"
-	if p.store != "" {
-		line += " --store " + shellWord(p.store)
+	if store != "" {
+		line += " --store " + shellWord(store)
 	}
 	return line
 }

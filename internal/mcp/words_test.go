@@ -17,7 +17,7 @@ import (
 )
 
 // The line that settles a call works as it is pasted, but for the words that only a person knows.
-func TestResolveWords(t *testing.T) {
+func TestResolveLine(t *testing.T) {
 	const line = "holdfast intents resolve 01a2 --outcome success|failed --by NAME --reason TEXT"
 	for store, want := range map[string]string{
 		"":                      line,
@@ -25,7 +25,7 @@ func TestResolveWords(t *testing.T) {
 		"/home/me/my notes.db":  line + " --store '/home/me/my notes.db'",
 		"/tmp/it's $HOME;ls.db": line + ` --store '/tmp/it'\''s $HOME;ls.db'`,
 	} {
-		if got := (&Proxy{store: store}).resolveWords("01a2"); got != want {
+		if got := ResolveLine("01a2", store); got != want {
 			t.Errorf("%s:\n%s, want\n%s", store, got, want)
 		}
 	}
