@@ -30,6 +30,17 @@ func TestReconcileFunction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			func() {
 				s := openEmbedded(t)
+				// Before there is anything to ask about: the first check is at once, and else the configuration's own.
+				var mu sync.Mutex
+				var seen []Unknown
+				if err := s.Reconcile("hasty", func(_ context.Context, u Unknown) (Evidence, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					seen = append(seen, u)
+					return c.found, c.err
+				}); err != nil {
+					t.Fatal(err)
+				}
 				op := Operation{Key: "k", Workflow: "hasty"}
 				var key string
 				_, err := Do(t.Context(), s, op, func(ctx context.Context) (string, error) {
@@ -41,16 +52,6 @@ func TestReconcileFunction(t *testing.T) {
 					t.Fatal(err)
 				}
 				id := intentOf(t, err)
-				var mu sync.Mutex
-				var seen []Unknown
-				if err := s.Reconcile("hasty", func(_ context.Context, u Unknown) (Evidence, error) {
-					mu.Lock()
-					defer mu.Unlock()
-					seen = append(seen, u)
-					return c.found, c.err
-				}); err != nil {
-					t.Fatal(err)
-				}
 				eventually(t, func() bool {
 					r, err := s.ledger.Get(t.Context(), id)
 					mu.Lock()
