@@ -22,7 +22,7 @@ func TestResolveLine(t *testing.T) {
 	for store, want := range map[string]string{
 		"":                      line,
 		"/var/lib/holdfast.db":  line + " --store /var/lib/holdfast.db",
-		"/srv/data/my notes.db":  line + " --store '/srv/data/my notes.db'",
+		"/srv/data/my notes.db": line + " --store '/srv/data/my notes.db'",
 		"/tmp/it's $HOME;ls.db": line + ` --store '/tmp/it'\''s $HOME;ls.db'`,
 	} {
 		if got := ResolveLine("01a2", store); got != want {
