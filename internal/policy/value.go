@@ -246,7 +246,7 @@ func checkStore(text string) (what, remedy string) {
 			return "is not a file, and a log in memory would forget what it was told", "write sqlite:FILE; for a passing one, a file in a temporary folder"
 		case strings.HasPrefix(rest, "file:"):
 			return "is a URI, not a file", "write sqlite:" + strings.TrimPrefix(rest, "file:")
-		case rest == "" || rest[0] == ':' || strings.ContainsAny(rest, "?#\"\\"):
+		case rest == "" || rest[0] == ':' || strings.ContainsAny(rest, "?#\""):
 			return "names no file", "write sqlite:holdfast.db or sqlite:/var/lib/holdfast/holdfast.db"
 		}
 		return "", ""
