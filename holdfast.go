@@ -85,6 +85,7 @@ type Engine struct {
 	data, admin *server
 	background  sync.WaitGroup
 	stop        context.CancelFunc
+	stopJobs    context.CancelFunc
 }
 
 // New reads and checks the configuration. Nothing is opened yet. Errors: *ConfigError.
@@ -149,7 +150,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("telemetry: %w", err)
 	}
 	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.policy.Limits.CommitWait, Observe: e.meter.Change,
-		Logger: e.logger, Exclusive: true})
+		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: true})
 	if err = e.recover(ctx); err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger, Routes: e.routes,
-		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }})
+		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }, Gateway: func() *gateway.Gateway { return e.gateway }})
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
 		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
@@ -235,6 +236,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 		var functions sync.WaitGroup
 		functions.Go(func() { e.drainFunctions(ctx) })
 		functions.Go(func() { e.mcp.close(ctx) })
+		if e.stopJobs != nil {
+			e.stopJobs()
+		}
 		e.gateway.Drain(ctx)
 		functions.Wait()
 	}
@@ -313,6 +317,9 @@ func (e *Engine) runBackground() {
 	e.stop = stop
 	e.background.Go(func() { _ = e.log.Run(ctx) })
 	e.background.Go(func() { e.sweep(ctx) })
+	var jobs context.Context
+	jobs, e.stopJobs = context.WithCancel(ctx)
+	e.background.Go(func() { _ = e.gateway.Jobs().Run(jobs) })
 	e.background.Go(func() { _ = e.log.Reconcile(ctx, intent.Patrol{Plan: e.reconcilers.Plan, Returned: e.returned}) })
 }
 

@@ -96,7 +96,8 @@ func (e *Engine) newReconcilers(ctx context.Context) error {
 }
 
 // returned has an outbox take up again what did not happen.
-func (e *Engine) returned(string) {
+func (e *Engine) returned(id string) {
+	e.gateway.Jobs().Look(context.Background(), id)
 	e.handling.Lock()
 	o := e.outbox
 	e.handling.Unlock()

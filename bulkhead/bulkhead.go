@@ -94,6 +94,9 @@ func (s *Semaphore) Try(c Class) bool {
 	}
 }
 
+// Fits reports whether a slot is free for the class now. It takes none.
+func (s *Semaphore) Fits(c Class) bool { return s.fits(s.load(), c) }
+
 // Acquire takes a slot, waiting for one until ctx ends. The error is ErrFull with ctx's cause in its chain, or
 // ErrCrowded; then the caller has no slot. When a slot comes in the same instant as the end of ctx it goes to the
 // next one who waits.

@@ -47,6 +47,8 @@ const (
 	PermissionDenied          = "permission_denied"
 	NotIdempotent             = "not_idempotent"
 	MaxAttemptsExhausted      = "max_attempts_exhausted"
+	MaxQueueAgeExceeded       = "max_queue_age_exceeded"
+	ContractMismatch          = "fallback_contract_mismatch"
 )
 
 // Facts are all that a decision rests on. Their JSON form is what the log keeps of each attempt that failed, so that
@@ -63,8 +65,10 @@ type Facts struct {
 	Visible bool `json:"visible,omitempty"`
 	// Left says that no client waits for the answer (semantics 25).
 	Left bool `json:"left,omitempty"`
-	// Async says that the client accepts an answer later (Prefer: respond-async).
+	// Async says that the client accepts an answer later: a job.
 	Async bool `json:"async,omitempty"`
+	// Pass counts the attempts since the job was taken from its lane, this one included.
+	Pass int `json:"pass,omitempty"`
 	// Broken says that the route's breaker is open, or that the attempt was its probe (semantics 34).
 	Broken bool `json:"broken,omitempty"`
 	// Spent says that the route's share of retries is used up (semantics 35).
@@ -84,8 +88,19 @@ type Policy struct {
 	Backoff retry.Policy
 	// MaxAttempts is the lesser of lane and retry for a call, the lane's for a job (semantics 37).
 	MaxAttempts int
+	// Bound is the policy's field that MaxAttempts is from; empty: retry.max_attempts.
+	Bound string
+	// MaxPass bounds the attempts of a job between two stays in its lane; 0: they are not bounded apart.
+	MaxPass int
 	// MaxWait bounds a wait of a client that does not accept an answer later.
 	MaxWait time.Duration
+}
+
+func (p Policy) attempts() string {
+	if p.Bound == "" {
+		return "retry.max_attempts"
+	}
+	return p.Bound
 }
 
 // Decision is what happens next, and why.
@@ -124,10 +139,29 @@ func Decide(f Facts, p Policy) Decision {
 	if delay > NestWait {
 		d.Action, d.Rule = Wait, "semantics 36"
 	}
+	if why := f.recess(p); why != "" {
+		return Decision{Action: Queue, Delay: max(delay, NestWait), Rule: why, Reason: "it goes on from its lane"}
+	}
 	if delay > p.MaxWait && delay > NestWait || delay > f.Remaining || f.Remaining-delay < leastAttempt {
 		return f.tooLong(p, delay, stated)
 	}
 	return d
+}
+
+// recess is the rule by which a job makes its next attempt from its lane, though it would not have to wait so long: what
+// ends a call for whose answer a client waits only puts a job off.
+func (f Facts) recess(p Policy) string {
+	switch {
+	case !f.Async:
+		return ""
+	case f.Broken:
+		return "breaker"
+	case f.Spent:
+		return "retry.share"
+	case p.MaxPass > 0 && f.Pass >= p.MaxPass:
+		return "retry.max_attempts"
+	}
+	return ""
 }
 
 // chance draws from [0, n) by the roll.
@@ -165,11 +199,11 @@ func (f Facts) final(p Policy) (Decision, bool) {
 		return fail("signal.retryable", f.condition(), "the provider's answer rules it out"+f.class())
 	case !f.triggers(p.On):
 		return fail("retry.on", "", "retry.on does not list "+f.Trigger())
-	case f.Broken && !mutant.On("retry-outside-breaker"):
+	case f.Broken && !f.Async && !mutant.On("retry-outside-breaker"):
 		return fail("breaker", "", "the route's breaker is open")
 	case f.Attempt >= max(p.MaxAttempts, 1):
-		return fail("retry.max_attempts", MaxAttemptsExhausted, made(f.Attempt))
-	case f.Spent:
+		return fail(p.attempts(), MaxAttemptsExhausted, made(f.Attempt))
+	case f.Spent && !f.Async:
 		return fail("retry.share", "", "the route's share of retries is used up")
 	}
 	return Decision{}, false

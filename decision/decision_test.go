@@ -80,13 +80,42 @@ func TestRulesInOrder(t *testing.T) {
 
 // An attempt is never followed by another one while its breaker is open, or when it was the probe (semantics 34).
 func TestBreakerEndsInnerRetries(t *testing.T) {
-	for _, f := range []decision.Facts{busy(503, -1), busy(429, 100), busy(429, 3000), with(busy(429, 3_600_000), func(f *decision.Facts) { f.Async = true })} {
+	for _, f := range []decision.Facts{busy(503, -1), busy(429, 100), busy(429, 3000)} {
 		if d := decision.Decide(f, plain()); d.Action == decision.Fail {
 			t.Fatalf("closed: %+v", d)
 		}
 		f.Broken = true
 		if d := decision.Decide(f, plain()); d.Action != decision.Fail || d.Rule != "breaker" {
 			t.Errorf("open: %+v", d)
+		}
+	}
+}
+
+// What ends a call in its nest only puts a job off: its next attempt comes from its lane (semantics 37).
+func TestJobRestsInItsLane(t *testing.T) {
+	p := plain()
+	p.MaxPass, p.MaxAttempts, p.Bound, p.MaxWait = 2, 5, "lanes.background_retry.max_attempts", 0
+	for _, c := range []struct {
+		change func(*decision.Facts)
+		action decision.Action
+		rule   string
+	}{
+		{func(f *decision.Facts) { f.Pass = 1 }, decision.Retry, "retry.on"},
+		{func(f *decision.Facts) { f.Pass = 2 }, decision.Queue, "retry.max_attempts"},
+		{func(f *decision.Facts) { f.Broken = true }, decision.Queue, "breaker"},
+		{func(f *decision.Facts) { f.Spent = true }, decision.Queue, "retry.share"},
+		{func(f *decision.Facts) { f.Attempt = 5 }, decision.Fail, "lanes.background_retry.max_attempts"},
+		{func(f *decision.Facts) { f.Visible = true }, decision.Fail, "semantics 22"},
+	} {
+		f := busy(503, -1)
+		f.Async, f.Attempt = true, 1
+		c.change(&f)
+		d := decision.Decide(f, p)
+		if d.Action != c.action || d.Rule != c.rule {
+			t.Errorf("%s by %s expected: %+v", c.action, c.rule, d)
+		}
+		if d.Action == decision.Queue && d.Delay < decision.NestWait {
+			t.Errorf("back in its lane for %s only", d.Delay)
 		}
 	}
 }
@@ -174,7 +203,7 @@ func TestRouteEffects(t *testing.T) {
 func TestFactsAreKeptAs(t *testing.T) {
 	const row = `{"signal":{"http_status":429,"provider_error_type":"tokens","class":"rate_limited","retryable":true,"retry_after_ms":3000,` +
 		`"limit_dimension":"tokens","route_key":"openai","visibility_state":"before_first_token","outcome_known":true,"suggested_lane":"retry_in_place"},` +
-		`"status":429,"end":"failed","hold":true,"visible":true,"left":true,"async":true,"broken":true,"spent":true,"attempt":2,"remaining_ns":5000000000,"roll":0.25}`
+		`"status":429,"end":"failed","hold":true,"visible":true,"left":true,"async":true,"pass":1,"broken":true,"spent":true,"attempt":2,"remaining_ns":5000000000,"roll":0.25}`
 	var f decision.Facts
 	if err := json.Unmarshal([]byte(row), &f); err != nil {
 		t.Fatal(err)
@@ -183,7 +212,7 @@ func TestFactsAreKeptAs(t *testing.T) {
 	if err != nil || string(again) != row {
 		t.Errorf("%v\n%s\n%s", err, again, row)
 	}
-	if v := reflect.ValueOf(f); v.NumField() != 12 {
+	if v := reflect.ValueOf(f); v.NumField() != 13 {
 		t.Errorf("%d facts: the row above lacks some", v.NumField())
 	}
 	for i := range reflect.TypeFor[decision.Facts]().NumField() {

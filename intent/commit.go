@@ -153,7 +153,9 @@ func (c *change) dispatch(s step, a *Attempt) {
 	c.step(s, ledger.Event{})
 	c.running = true
 	c.st.ReadyAt = time.Time{} // whose presence says that nothing is on its way
-	c.st.Attempt++
+	if !mutant.On("attempt-after-work") {
+		c.st.Attempt++
+	}
 	c.st.RouteKey, c.st.Tier, c.st.ServedModel = a.Route, a.Tier, a.Model
 	c.add(ledger.Event{Kind: "attempt", Attempt: c.st.Attempt, Route: a.Route, Tier: a.Tier})
 }
@@ -168,6 +170,9 @@ func (c *change) require(ok bool, step string) {
 func (c *change) end(e Ending) {
 	c.require(c.running, "end of no attempt")
 	c.running = false
+	if mutant.On("attempt-after-work") {
+		c.st.Attempt++
+	}
 	if e.Billed {
 		c.st.BilledMaybe++
 	}

@@ -32,6 +32,8 @@ type Config struct {
 	// Observe is told of every durable change of state; it must not block. Nil: nobody listens.
 	Observe func(Change)
 	Logger  *slog.Logger
+	// Lane says where a job goes whose max_queue_age is over, or with "" that it is given up. Nil: to the dead letter.
+	Lane func(r *ledger.Record) string
 	// Exclusive says that the ledger admits one engine at a time, so that every other owner is dead.
 	Exclusive bool
 }
@@ -57,6 +59,7 @@ type Log struct {
 	timers  sync.Pool // of *time.Timer, stopped
 	settler *settler
 	alone   bool
+	lane    func(*ledger.Record) string
 	patrol  *patrol
 }
 
@@ -74,6 +77,9 @@ func New(c Config) *Log {
 	}
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
+	}
+	if g.lane = c.Lane; g.lane == nil {
+		g.lane = func(*ledger.Record) string { return LaneDead }
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
 	g.stopped, g.settler, g.patrol = make(chan struct{}), newSettler(), newPatrol()
@@ -127,7 +133,10 @@ type Begin struct {
 	Visibility ledger.Visibility
 	ExpiresAt  time.Time
 	Request    *ledger.Body // kept for jobs and tools
-	Sent       *ledger.Body // what the first attempt sends, where that differs from Request
+	// Job makes the intent a job: it has a job_id, its own id, and belongs to nobody until a worker leases it.
+	Job    bool
+	Header *ledger.Body // of a job: what goes with its request
+	Sent   *ledger.Body // what the first attempt sends, where that differs from Request
 }
 
 // DuplicateError says who holds the claim that a Begin asked for. It is a ledger.ErrClaimed.
@@ -145,6 +154,9 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	c := o.change(now)
 	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
 		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
+	if b.Job {
+		o.head.JobID, c.st.LeaseOwner = o.head.ID, ""
+	}
 	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
 	if b.Attempt != nil {
 		c.dispatch(stepDispatch, b.Attempt)
@@ -156,12 +168,12 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	} else if !b.DerivedUntil.IsZero() {
 		w.DerivedKey, w.DerivedUntil = b.Head.Key, b.DerivedUntil
 	}
-	for _, body := range [...]*ledger.Body{b.Request, b.Sent} {
+	for _, body := range [...]*ledger.Body{b.Request, b.Sent, b.Header} {
 		if body != nil {
 			w.Bodies = append(w.Bodies, *body)
 		}
 	}
-	err := o.commit(c, w, func() { o.neverSent("the commit came after the caller was refused") })
+	err := o.commit(c, w, func() { o.lateBegin(b.Job) })
 	if errors.Is(err, ledger.ErrClaimed) {
 		return nil, &DuplicateError{Holder: w.Holder}
 	}
@@ -169,4 +181,17 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// lateBegin ends an intent whose commit came after its caller was refused (semantics 9). A job was not begun either: its
+// submitter was told so.
+func (o *Op) lateBegin(job bool) {
+	const reason = "the commit came after the caller was refused"
+	if !job {
+		o.neverSent(reason)
+		return
+	}
+	if err := o.GiveUp("engine", reason, "semantics 9"); err != nil {
+		o.log.logger.Warn("a job whose submitter was refused could not be discarded; it runs", "intent", o.head.ID, "error", err)
+	}
 }

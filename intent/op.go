@@ -60,6 +60,8 @@ type Ending struct {
 	Evidence   json.RawMessage
 	// ReadyAt, of EndAttempt, is when the next attempt is due; until then nothing is on its way (semantics 36).
 	ReadyAt time.Time
+	// Free, of EndAttempt, gives the lease up with it: a job goes back to its lane.
+	Free bool
 }
 
 // Settlement finishes an intent whose outcome is known.
@@ -106,6 +108,13 @@ func (c *change) nextStep() step {
 // the intent, a further one returns it to where it waited (semantics 9).
 func (o *Op) lateDispatch() {
 	const reason = "the commit came after the caller was refused"
+	if o.head.JobID != "" {
+		err := o.EndAttempt(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: "semantics 9", ReadyAt: o.log.ledger.Now(), Free: true})
+		if err != nil {
+			o.log.logger.Warn("a late commit could not be marked as never sent", "intent", o.head.ID, "error", err)
+		}
+		return
+	}
 	if o.Status().Attempt == 1 {
 		o.neverSent(reason)
 		return
@@ -128,6 +137,9 @@ func (o *Op) EndAttempt(e Ending) error {
 	}
 	if c.st.ReadyAt = e.ReadyAt; e.ReadyAt.IsZero() && c.st.State == ledger.Dispatched {
 		c.st.ReadyAt = c.now // or a crash would take the attempt for one that is still on its way
+	}
+	if e.Free {
+		c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
 	}
 	return o.commit(c, c.write(), nil)
 }

@@ -196,7 +196,7 @@ func (o *Op) didNotHappen(f Finding, p *Plan, check ledger.Event) (again bool, e
 	c := o.change(o.log.ledger.Now())
 	c.add(check)
 	e := ledger.Event{Actor: p.Name, Reason: check.Reason, Rule: "semantics 8", Evidence: f.Evidence}
-	again = p.Wanted && (o.head.MaxAttempts <= 0 || c.st.Attempt < o.head.MaxAttempts)
+	again = o.head.JobID != "" || p.Wanted && (o.head.MaxAttempts <= 0 || c.st.Attempt < o.head.MaxAttempts)
 	if again {
 		c.step(stepReturn, e)
 		c.st.Outcome, c.st.ReadyAt = ledger.OutcomePending, c.now

@@ -50,6 +50,16 @@ func (g *Log) Recover(ctx context.Context) (Recovered, error) {
 	}
 }
 
+// Reclaim frees what engines hold whose heartbeat has ended, beside this one. Where the ledger admits one engine at a time
+// there is none, and Recover at the start found everything.
+func (g *Log) Reclaim(ctx context.Context) error {
+	if g.alone {
+		return nil
+	}
+	_, err := g.Recover(ctx)
+	return err
+}
+
 // deadOwners returns the test for a lease that has run out: the intent's own, or its owner's heartbeat.
 func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error) {
 	owners, err := g.ledger.Owners(ctx)
@@ -89,7 +99,7 @@ func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 		return o.EndAttempt(Ending{End: ledger.AttemptFailed, Reason: "mutant"})
 	case r.Hold:
 		found.Unknown++
-	case r.Stream || r.Key == "":
+	case r.JobID == "" && (r.Stream || r.Key == ""):
 		found.Failed++
 	default:
 		found.Waiting++
@@ -128,6 +138,11 @@ func (o *Op) interrupt(reason, kind string, crashes int) error {
 	}
 	if o.head.Hold {
 		c.lose(ledger.Event{Reason: reason, Rule: "on_unknown: hold"})
+		return o.strict(c, c.write(), nil)
+	}
+	if o.head.JobID != "" {
+		c.step(stepContinue, ledger.Event{Reason: "back to its lane", Rule: "on_unknown: retry"})
+		c.st.LeaseOwner, c.st.ReadyAt = "", c.now
 		return o.strict(c, c.write(), nil)
 	}
 	if !o.head.Stream && o.head.Key != "" {
@@ -196,6 +211,9 @@ func (g *Log) Expire(ctx context.Context) (int, error) {
 
 func (g *Log) expireOne(r *ledger.Record) error {
 	o := g.Load(r)
+	if r.JobID != "" {
+		return o.aged(g.lane(r))
+	}
 	if r.State == ledger.Created {
 		return o.Discard("expired: no request came for it", "semantics 7")
 	}
@@ -208,6 +226,9 @@ func (g *Log) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		until := g.ledger.Now().Add(3 * g.beat)
+		if mutant.On("lease-by-wall-clock") {
+			until = time.Now().Add(3 * g.beat)
+		}
 		if err := g.ledger.Beat(ctx, g.owner, until); err != nil && ctx.Err() == nil {
 			g.logger.Warn("heartbeat not written", "error", err)
 		}

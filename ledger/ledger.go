@@ -180,6 +180,8 @@ type Filter struct {
 	Workflow  string
 	Tenant    string
 	Key       string // full idempotency key, claimed or derived
+	Lane      string // where it stands, or stood when it was settled
+	Jobs      bool   // only jobs
 	Unsettled bool   // only the unsettled ones
 	OlderThan time.Time
 	NewerThan time.Time
@@ -210,6 +212,7 @@ const (
 	BodyLate     BodyKind = 4 // evidence: a result that came after its lease or its state had moved on
 	BodyEvidence BodyKind = 5 // what a reconciler read
 	BodySent     BodyKind = 6 // what was sent, where that is not what the caller sent
+	BodyHeader   BodyKind = 7 // what goes with a job's request: query and header fields, without credentials, as JSON
 )
 
 // Body is one stored body, uncompressed in memory; drivers may compress it on disk.

@@ -29,6 +29,8 @@ type Config struct {
 	Routes *route.Table
 	// Bulkheads says what a gateway's bulkheads hold; nil: nothing.
 	Bulkheads func() []gateway.Bulkhead
+	// Gateway takes jobs; nil where none runs.
+	Gateway func() *gateway.Gateway
 }
 
 // API serves /holdfast/v1/….
@@ -44,6 +46,7 @@ type scope func(*http.Request) string
 func (a *API) Tenants(tenant func(*http.Request) string) http.Handler {
 	mux := http.NewServeMux()
 	a.reads(mux, tenant)
+	a.jobs(mux, tenant)
 	mux.HandleFunc("/", notFound)
 	return mux
 }
@@ -55,6 +58,8 @@ const ScopeHeader = "Holdfast-Scope"
 func (a *API) Operators(guard *gateway.Guard, ready func() error, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	a.reads(mux, func(*http.Request) string { return "" })
+	a.jobs(mux, func(*http.Request) string { return "" })
+	a.parked(mux)
 	mux.HandleFunc("POST /holdfast/v1/intents/{id}/resolve", a.resolve)
 	mux.HandleFunc("POST /holdfast/v1/explain", a.explain)
 	a.routes(mux, guard.Client)
@@ -121,6 +126,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, tenant string) {
 // filter reads a listing's parameters; the default is what is not settled (interface.md, settled questions).
 func filter(get func(string) string) (ledger.Filter, error) {
 	f := ledger.Filter{Workflow: get("workflow"), Tenant: get("tenant"), Key: get("idempotency_key"), Before: get("before"), Limit: 100}
+	f.Lane, f.Jobs = get("lane"), get("jobs") != ""
 	f.Unsettled = get("all") == "" && get("state") == "" && get("outcome") == ""
 	for _, word := range split(get("state")) {
 		var s ledger.State

@@ -127,7 +127,7 @@ func (a *adminAPI) call(ctx context.Context, method, path string, q url.Values, 
 	if err != nil {
 		return a.unreachable(err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
 		return a.refused(resp, text)
 	}
 	if !a.beside && resp.Header.Get(admin.ScopeHeader) == "" {

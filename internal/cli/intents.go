@@ -32,10 +32,14 @@ type listOptions struct {
 	state, outcome, workflow, tenant, older, younger string
 	limit                                            int
 	all, asJSON                                      bool
+
+	lane         string
+	jobs, parked bool // only jobs; only what stands in lane now
 }
 
-func intentsListCommand() *cobra.Command {
-	var o listOptions
+func intentsListCommand() *cobra.Command { return listCommand(&listOptions{}) }
+
+func listCommand(o *listOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List operations, newest first; those that are not settled unless --all, --state or --outcome says otherwise",
@@ -116,7 +120,7 @@ func (o *listOptions) each(ctx context.Context, api *adminAPI, f func(admin.Inte
 func (o *listOptions) query() url.Values {
 	q := url.Values{}
 	for name, v := range map[string]string{"state": o.state, "outcome": o.outcome, "workflow": o.workflow, "tenant": o.tenant,
-		"older_than": o.older, "newer_than": o.younger} {
+		"older_than": o.older, "newer_than": o.younger, "lane": o.lane} {
 		if v != "" {
 			q.Set(name, strings.ReplaceAll(v, " ", ""))
 		}
@@ -124,11 +128,17 @@ func (o *listOptions) query() url.Values {
 	if o.all {
 		q.Set("all", "1")
 	}
+	if o.jobs {
+		q.Set("jobs", "1")
+	}
 	return q
 }
 
 // none is what a listing without rows says.
 func (o *listOptions) none() string {
+	if o.parked {
+		return "nothing is in " + o.lane
+	}
 	if o.all || o.state != "" || o.outcome != "" {
 		return "no operations"
 	}

@@ -40,20 +40,22 @@ func (e *execution) again(o *outcome) bool {
 			return e.follow(o, f, d)
 		}
 		f.Spent = true // somebody else took it in this moment
-		d = decision.Decide(f, e.nest.rules.decide)
+		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = evidence(f, d)
 	e.nest.quit(o.health)
-	e.conclude(o)
+	if e.job == nil || !e.rests(o, d) {
+		e.conclude(o)
+	}
 	return false
 }
 
 // decide asks the one function that decides (semantics 5).
 func (e *execution) decide(o *outcome) (decision.Facts, decision.Decision) {
 	f := decision.Facts{Signal: o.signal, Status: o.status, End: ends[o.end], Hold: e.op.Head().Hold, Visible: o.visible,
-		Left: e.attached() == 0 || e.stopped(), Broken: !e.nest.ticket.Live(), Attempt: e.attempts() + e.inherited,
+		Left: e.job == nil && (e.attached() == 0 || e.stopped()), Async: e.job != nil, Pass: e.inPass(), Broken: !e.nest.ticket.Live(), Attempt: e.attempts() + e.inherited,
 		Spent: e.nest.route.Budget().Tokens() < 1, Remaining: e.budget.Remaining(time.Now()), Roll: rand.Float64()}
-	return f, decision.Decide(f, e.nest.rules.decide)
+	return f, decision.Decide(f, e.deciding())
 }
 
 // stopped says that the call was broken off for good: by its clients, or by this process's end.
@@ -87,7 +89,9 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 	if !e.resend(o, d) {
 		e.nest.route.Budget().Put()
 		e.nest.quit(o.health)
-		e.conclude(o)
+		if e.job == nil || !e.rests(o, d) {
+			e.conclude(o)
+		}
 		return false
 	}
 	e.sending()
@@ -125,7 +129,7 @@ func (e *execution) resend(o *outcome, d decision.Decision) bool {
 // route is cooling down, the wait is the route's: it may turn out longer, or be ended by an operator.
 func (e *execution) await(o *outcome, d decision.Decision) bool {
 	now := time.Now()
-	limit := now.Add(min(d.Delay+e.nest.rules.decide.MaxWait, e.budget.Remaining(now)))
+	limit := now.Add(min(d.Delay+e.deciding().MaxWait, e.budget.Remaining(now)))
 	if d.Action == decision.Wait {
 		e.yieldPlace(o)
 	}
@@ -159,7 +163,7 @@ func (e *execution) yieldPlace(o *outcome) {
 func (e *execution) endAttempt(o *outcome, delay time.Duration) bool {
 	ending := o.verdict.ending()
 	ending.Evidence, ending.ReadyAt = o.evidence, e.readyAt(delay)
-	if delay > decision.NestWait {
+	if delay > decision.NestWait && e.job == nil {
 		ending.Lane = intent.LaneAdmission
 	}
 	err := e.op.EndAttempt(ending)
@@ -208,7 +212,7 @@ func (e *execution) health(v *verdict) breaker.Result {
 
 // cool sets the route's cool-down where the provider says how long to stay away (semantics 34).
 func (e *execution) cool(v *verdict) {
-	if wait := decision.Cooldown(v.signal); wait > 0 {
+	if wait := decision.Cooldown(v.signal); wait > 0 && !(e.job != nil && mutant.On("snooze-job-only")) {
 		e.nest.route.Cool(wait, v.kind)
 		v.cooled = true
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
 )
 
 // call is one client's request on its way through the stages.
@@ -77,6 +78,9 @@ type call struct {
 	whole     bool           // the client was given all of its answer
 	departed  atomic.Bool
 	unwatch   func() bool
+
+	job      *queue.Job // whose worker this call is
+	override string     // the route that a person wants a replayed job to take
 
 	through  *nest // of a call that is passed on
 	definite bool  // a passed answer proves that nothing happened (semantics 3)

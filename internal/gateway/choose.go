@@ -34,6 +34,9 @@ func (c *call) choose() *Error {
 	if err := c.allowed(c.wf.Name); err != nil {
 		return err
 	}
+	if err := c.overridden(); err != nil {
+		return err
+	}
 	if err := c.tier(); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	}
 	e.attempted(ledger.AttemptSuccess, "")
 	e.nest.quit(breaker.Success)
-	strict := e.wf.Durability == policy.Strict
+	strict := e.wf.Durability == policy.Strict || e.job != nil // whose worker goes by what is on record
 	err := e.op.Settle(set, !strict, e.landed)
 	h := &head{status: resp.Status, header: resp.Header, stream: s.events > 0, unrecorded: s.unrecorded}
 	if errors.Is(err, intent.ErrCommitWait) {
@@ -112,7 +112,7 @@ func (e *execution) fail(o *outcome) {
 	} else {
 		// A failure that releases its key is on record before its client hears of it: the client's next try with
 		// that key must find it released and not this failure once more (semantics 14).
-		keeps := e.answered != nil || !e.claimed
+		keeps := (e.answered != nil || !e.claimed) && e.job == nil
 		err = e.op.Settle(s, keeps && e.wf.Durability != policy.Strict, e.landed)
 	}
 	if err != nil && !errors.Is(err, intent.ErrCommitWait) {

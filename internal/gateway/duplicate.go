@@ -118,6 +118,9 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 	if c.clashes(r.Fingerprint) {
 		return false, reused(r.ID)
 	}
+	if r.JobID != "" && r.State != ledger.Settled {
+		return false, c.heldByJob(r)
+	}
 	switch r.State {
 	case ledger.Settled:
 		return c.heldSettled(ctx, r)
@@ -275,6 +278,9 @@ func (c *call) claim() *Error {
 }
 
 func (c *call) claimOnce() (again bool, refusal *Error) {
+	if c.job != nil {
+		return false, c.claimJob()
+	}
 	if r := c.waiting; r != nil {
 		c.waiting = nil
 		return c.takeOver(r)
@@ -350,7 +356,7 @@ func (c *call) yield() {
 // keepUntil is the end of the claim of an answer that is kept (semantics 13).
 func (e *execution) keepUntil() time.Time {
 	i := e.wf.Idempotency
-	if e.op.Head().Explicit {
+	if e.op.Head().Explicit || e.job != nil { // a job's answer is fetched when there is time
 		return e.g.ledger.Now().Add(i.TTL)
 	}
 	return e.began.Add(i.Window)

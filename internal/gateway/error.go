@@ -30,6 +30,7 @@ const (
 	CodeDeadline         Code = "deadline_exceeded"
 	CodeIncomplete       Code = "upstream_incomplete"
 	CodeContract         Code = "contract_mismatch"
+	CodeOwnerReview      Code = "owner_review_required"
 	CodeTooLarge         Code = "request_too_large"
 	CodeAnswerTooLarge   Code = "response_too_large"
 	CodeUnauthorized     Code = "unauthorized"
@@ -70,6 +71,7 @@ var classes = map[Code]class{
 	CodeDeadline:         {504, false, noWait, ""},
 	CodeIncomplete:       {502, false, noWait, ""},
 	CodeContract:         {502, false, noWait, safeNo},
+	CodeOwnerReview:      {403, false, noWait, safeNo},
 	CodeTooLarge:         {413, false, noWait, safeNo},
 	CodeAnswerTooLarge:   {502, false, noWait, ""},
 	CodeUnauthorized:     {401, false, noWait, safeNo},

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
 )
 
 // Why an execution was cancelled.
@@ -56,6 +57,9 @@ type execution struct {
 	next      intent.Attempt // as the next attempt is written down
 	barred    *barred        // what the first attempt waits for
 	inherited int            // attempts of the operation that this one goes on with
+
+	job  *queue.Job // nil for a call that clients wait for
+	pass int        // attempts before this pass of a job
 
 	op        *intent.Op
 	rec       *recording

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
 )
 
 // Config makes a Gateway. All fields but Observer are needed.
@@ -65,6 +66,7 @@ type Gateway struct {
 	repeats   repeats
 	nests     map[string]*rules // by workflow
 	routes    *route.Table
+	jobs      *queue.Queue
 	nobody    string    // mark of routes to which no credential goes
 	started   time.Time // ledger time
 	left      func(key string) bool
@@ -116,6 +118,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	for _, t := range g.tools {
 		t.target.mark = g.credentialMark(t.conf.Name)
 	}
+	g.jobs = g.newQueue()
 	g.sightings.g, g.started = g, g.ledger.Now()
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
 		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
@@ -139,6 +142,7 @@ var stages = [...]stage{
 	{"policy", (*call).choose},       // which workflow, which effect
 	{"pass", (*call).pass},           // reads and unknown paths need no intent's answer
 	{"key", (*call).derive},          // what the request means
+	{"async", (*call).async},         // Prefer: respond-async: a job, answered at once
 	{"duplicate", (*call).duplicate}, // replay, attach, 409, 422
 	{"admit", (*call).admit},         // a place among the workers
 	{"permit", (*call).permit},       // a slot of the tier, a permit of the route

@@ -112,6 +112,10 @@ func Credential(r *http.Request) string {
 // identify finds the tenant (semantics 44).
 func (c *call) identify() *Error {
 	g := c.g
+	if c.job != nil { // whose submitter was identified
+		c.tenant, c.owner = c.job.Op.Head().Tenant, c.job.Op.Head().OwnerKey
+		return nil
+	}
 	c.tenant = mainTenant
 	switch {
 	case !g.guard.Open():

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 )
 
@@ -22,8 +23,17 @@ type tenantKey struct{}
 
 // Tenant is the tenant of a request that the gateway handed to Config.API.
 func Tenant(r *http.Request) string {
-	t, _ := r.Context().Value(tenantKey{}).(string)
-	return t
+	return caller(r).tenant
+}
+
+type identity struct {
+	tenant string
+	client *policy.AuthKey // nil without auth.keys, and for an operator
+}
+
+func caller(r *http.Request) identity {
+	id, _ := r.Context().Value(tenantKey{}).(identity)
+	return id
 }
 
 // serveLocal answers the gateway's own paths. The health checks need neither credential nor host and write
@@ -64,8 +74,9 @@ func (g *Gateway) serveAPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	tenant := mainTenant
+	var client *policy.AuthKey
 	if !g.guard.Open() {
-		client := g.guard.Client(r)
+		client = g.guard.Client(r)
 		if client == nil {
 			c.refuse(errorf(CodeUnauthorized, "this credential is not one of auth.keys"))
 			return
@@ -77,7 +88,7 @@ func (g *Gateway) serveAPI(w http.ResponseWriter, r *http.Request) {
 	if g.guard.tenant != "" {
 		tenant = g.guard.tenant
 	}
-	g.api.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tenantKey{}, tenant)))
+	g.api.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), tenantKey{}, identity{tenant, client})))
 }
 
 // replacesAll says that no provider sees its clients' own credentials.

@@ -23,6 +23,7 @@ import (
 type rules struct {
 	breaker breaker.Config
 	decide  decision.Policy
+	jobs    decision.Policy
 	tiers   map[string]*tier
 }
 
@@ -57,7 +58,7 @@ func nests(cfg *policy.Config) map[string]*rules {
 
 func newRules(w *policy.Workflow) *rules {
 	return &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
-		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
+		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w), jobs: JobPolicy(w)}
 }
 
 // DecisionPolicy is what decision.Decide needs of a workflow for a call that a client waits for (semantics 37).
@@ -68,6 +69,15 @@ func DecisionPolicy(w *policy.Workflow) decision.Policy {
 	}
 	return decision.Policy{On: w.Retry.On, Backoff: retry.Policy{MaxAttempts: attempts, Base: w.Retry.Base, Max: w.Retry.Max},
 		MaxAttempts: attempts, MaxWait: w.Lanes.InteractiveAdmission.MaxWait}
+}
+
+// JobPolicy is what decision.Decide needs of a workflow for a job: its lane bounds its attempts, and retry one pass
+// (semantics 37).
+func JobPolicy(w *policy.Workflow) decision.Policy {
+	p := DecisionPolicy(w)
+	p.MaxAttempts, p.Bound = w.Lanes.BackgroundRetry.MaxAttempts, "lanes.background_retry.max_attempts"
+	p.MaxPass, p.MaxWait = w.Retry.MaxAttempts, 0
+	return p
 }
 
 // tierNames are the tiers that a call of w can be sent to: its own, or one for each provider that a path can name.
@@ -113,6 +123,7 @@ type nest struct {
 	tier     *tier
 	route    *route.Route
 	priority bulkhead.Priority
+	class    bulkhead.Class // Batch for a job
 
 	slot   bool
 	inside bool
@@ -141,7 +152,7 @@ func (b *barred) refusal() *Error {
 // enter takes a slot and the route's permit, without waiting.
 func (n *nest) enter() *barred {
 	if !n.slot && n.tier.slots != nil {
-		if !n.tier.slots.Try(bulkhead.Interactive) {
+		if !n.tier.slots.Try(n.class) {
 			return &barred{code: CodeBulkheadFull, message: "all slots of this tier's bulkhead are in use; nothing was sent", patient: n.tier.waits}
 		}
 		n.slot = true
@@ -194,7 +205,7 @@ func (n *nest) waitIn(ctx context.Context, b *barred, limit time.Time) (*barred,
 func (n *nest) waitSlot(ctx context.Context, limit time.Time) (got bool, err error) {
 	bounded, stop := context.WithDeadline(ctx, limit)
 	defer stop()
-	if err := n.tier.slots.Acquire(bounded, bulkhead.Interactive, n.priority); err != nil {
+	if err := n.tier.slots.Acquire(bounded, n.class, n.priority); err != nil {
 		return false, context.Cause(ctx)
 	}
 	n.slot = true
@@ -228,7 +239,7 @@ func (n *nest) quit(health breaker.Result) {
 func (n *nest) freeSlot() {
 	if n.slot {
 		n.slot = false
-		n.tier.slots.Release(bulkhead.Interactive)
+		n.tier.slots.Release(n.class)
 	}
 }
 

@@ -26,7 +26,7 @@ func (c *call) permit() *Error {
 	}
 	e.barred = e.nest.enter()
 	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
-	if b := e.barred; b != nil && !(b.patient && b.wait <= e.patience()) {
+	if b := e.barred; b != nil && !(c.job == nil && b.patient && b.wait <= e.patience()) {
 		return c.abandon(b.refusal())
 	}
 	return nil
@@ -47,8 +47,15 @@ func (c *call) enlist() {
 // nested is the nest of the call's next attempt, and how that attempt is written down.
 func (c *call) nested() (nest, intent.Attempt) {
 	next, r := c.attempt(), c.nestRules()
-	return nest{rules: r, tier: r.tiers[next.Tier], route: c.g.routes.Get(next.Route, r.breaker, c.wf.Retry.Share),
-		priority: priorities[c.priority]}, next
+	t := r.tiers[next.Tier]
+	if t == nil { // a person's route_override
+		t = r.tiers[c.target.conf.Name]
+	}
+	if t == nil {
+		t = &tier{drains: &drains{}, quota: 1}
+	}
+	return nest{rules: r, tier: t, route: c.g.routes.Get(next.Route, r.breaker, c.wf.Retry.Share),
+		priority: priorities[c.priority], class: c.class()}, next
 }
 
 // enterFor enters the nest of a call that is no intent, or is sent as it comes: it waits here, where there is no row to

@@ -31,18 +31,19 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // rig is a gateway over a real store, in front of a simulated provider on real sockets.
 type rig struct {
-	t       *testing.T
-	sim     *sim.Server
-	gw      *gateway.Gateway
-	log     *intent.Log
-	routes  *route.Table
-	store   ledger.Ledger
-	server  *httptest.Server
-	client  *http.Client
-	path    string
-	stop    context.CancelFunc
-	policy  *policy.Config
-	stopped bool
+	t        *testing.T
+	sim      *sim.Server
+	gw       *gateway.Gateway
+	log      *intent.Log
+	routes   *route.Table
+	store    ledger.Ledger
+	server   *httptest.Server
+	client   *http.Client
+	path     string
+	stop     context.CancelFunc
+	stopJobs context.CancelFunc
+	policy   *policy.Config
+	stopped  bool
 }
 
 // workflows is the policy of most tests: SIM is the simulator. Its calls are attempted once, so that a test sees what an
@@ -141,7 +142,11 @@ func (r *rig) start(c rigConfig) {
 	background, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() { _ = r.log.Run(background); close(done) }()
-	r.stop = func() { stop(); <-done; client.CloseIdle() }
+	jobs, stopJobs := context.WithCancel(ctx)
+	r.stopJobs = stopJobs
+	worked := make(chan struct{})
+	go func() { _ = r.gw.Jobs().Run(jobs); close(worked) }()
+	r.stop = func() { stop(); <-done; <-worked; client.CloseIdle() }
 	r.stopped = false
 }
 
@@ -153,6 +158,7 @@ func (r *rig) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	r.client.CloseIdleConnections()
+	r.stopJobs()
 	r.gw.Drain(ctx)
 	r.server.Close()
 	r.stop()

@@ -70,6 +70,12 @@ func listQuery(f ledger.Filter) (string, []any) {
 			w.and(c[0]+" = ?", c[1])
 		}
 	}
+	if f.Lane != "" {
+		w.and(column("lane")+" = ?", f.Lane)
+	}
+	if f.Jobs {
+		w.and("i.job_id IS NOT NULL")
+	}
 	if !f.OlderThan.IsZero() {
 		w.and("i.created_at < ?", micros(f.OlderThan))
 	}

@@ -1,0 +1,198 @@
+package intent
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Lanes in which a job stands (interface.md §3).
+const (
+	// LaneBackground is where a job waits for a worker.
+	LaneBackground = "background_retry"
+	// LaneReview is where an intent waits for its owner.
+	LaneReview = "owner_review"
+	// LaneDead is where a job is that was given up; a person sends it back or discards it.
+	LaneDead = "dead_letter"
+)
+
+// Parked reports whether a lane is one that only a person leaves.
+func Parked(lane string) bool { return lane == LaneReview || lane == LaneDead }
+
+// Lease takes a job of which nothing is on its way in this owner's hands, before anything of it is touched: a job that
+// kills its worker is found leased, and its crash is counted (semantics 10). ledger.ErrStale says that somebody else
+// has it.
+func (o *Op) Lease() error {
+	c := o.change(o.log.ledger.Now())
+	c.require(!c.running && o.head.JobID != "" && c.st.LeaseOwner == "" && !Parked(c.st.Lane), "lease")
+	c.step(stepContinue, ledger.Event{Reason: "leased by a worker", Rule: "semantics 6"})
+	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
+	if c.st.State == ledger.Dispatched {
+		c.st.ReadyAt = c.now // its presence says that the last attempt has ended
+	}
+	return o.commit(c, c.write(), func() { _ = o.Release(c.now, "the lease came after its worker had gone on", "semantics 9") })
+}
+
+// Release gives a leased job of which nothing is on its way back to its lane, to be taken at ready: neither an attempt
+// nor a crash (semantics 10).
+func (o *Op) Release(ready time.Time, reason, rule string) error {
+	return o.release(ready, reason, rule, 0)
+}
+
+// Crashed gives a leased job back whose worker failed before anything was sent.
+func (o *Op) Crashed(ready time.Time, reason string) error {
+	return o.release(ready, reason, "semantics 10", 1)
+}
+
+func (o *Op) release(ready time.Time, reason, rule string, crashes int) error {
+	c := o.change(o.log.ledger.Now())
+	c.require(!c.running, "release beside an attempt")
+	c.step(stepContinue, ledger.Event{Reason: reason, Rule: rule})
+	c.st.Crashes += crashes
+	c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
+	c.st.Lane, c.st.ReadyAt = LaneBackground, ready
+	return o.commit(c, c.write(), nil)
+}
+
+// Parking says why an intent goes where only a person takes it from.
+type Parking struct {
+	Lane string
+	// Ending is the end of the attempt behind which it is parked; nil where that is on record, or none was made.
+	Ending *Ending
+	Body   *ledger.Body // kept as evidence
+	Reason string
+	Rule   string // rule or policy field
+}
+
+// Park moves a job into a lane that only a person leaves. It stays intent_created where every attempt failed for
+// certain; where one may have had its effect it becomes unknown (semantics 37). It keeps its claim.
+func (o *Op) Park(p Parking) error {
+	c := o.change(o.log.ledger.Now())
+	sent := c.st.State == ledger.Dispatched
+	if p.Ending != nil {
+		c.end(*p.Ending)
+		failed := p.Ending.End == ledger.AttemptFailed || p.Ending.End == ledger.AttemptNotSent
+		if sent = !failed || c.st.BilledMaybe > 0 && !o.head.Hold; !sent {
+			c.step(stepRelease, ledger.Event{Reason: p.Reason, Rule: p.Rule})
+		}
+	}
+	c.require(!c.running, "park beside an attempt")
+	e := ledger.Event{Reason: p.Reason, Rule: p.Rule}
+	switch {
+	case sent:
+		c.lose(e)
+	case p.Ending == nil:
+		c.step(stepContinue, e)
+	}
+	c.st.Lane, c.st.ReadyAt, c.st.ExpiresAt = p.Lane, time.Time{}, time.Time{}
+	c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
+	w := c.write()
+	if p.Body != nil {
+		w.Bodies = []ledger.Body{*p.Body}
+	}
+	return o.strict(c, w, nil)
+}
+
+// GiveUp settles a job of which nothing is on its way, for good: as discarded where nothing can have happened, else as
+// failed. It releases the key.
+func (o *Op) GiveUp(by, reason, rule string) error {
+	c := o.change(o.log.ledger.Now())
+	c.require(!c.running, "give up beside an attempt")
+	if c.st.State == ledger.Dispatched {
+		return o.fail(c, reason, rule)
+	}
+	c.step(stepDiscard, ledger.Event{Actor: by, Reason: reason, Rule: rule})
+	c.st.Outcome, c.st.LeaseOwner = ledger.OutcomeDiscarded, ""
+	w := c.write()
+	w.Settle = true
+	return o.strict(c, w, nil)
+}
+
+// Revival is a person's word that sends a parked job back to its lane.
+type Revival struct {
+	By        string
+	Reason    string
+	Rule      string
+	Evidence  json.RawMessage // what the person said, as the log keeps it
+	ExpiresAt time.Time       // of the new generation; zero: never
+	// NotExecuted says that a person vouches for it that no earlier attempt had an effect: without that nothing leaves
+	// unknown.
+	NotExecuted bool
+}
+
+// Revive begins a new generation of a parked intent: the same intent with the same key moves, and nothing of it is
+// copied. Attempts and crashes go on being counted; those of the new generation begin behind its line in the history
+// (Lives). ErrHeld says that its outcome is unknown and nobody vouches for it.
+func (o *Op) Revive(r Revival) error {
+	if mutant.On("replay-copies") {
+		head := o.head
+		head.Key = ""
+		_, err := o.log.Begin(Begin{Head: head, Job: true, Lane: LaneBackground})
+		return err
+	}
+	c := o.change(o.log.ledger.Now())
+	c.require(Parked(c.st.Lane) && c.st.State < ledger.Confirmed, "revive")
+	if c.st.State == ledger.Unknown {
+		if !r.NotExecuted {
+			return ErrHeld
+		}
+		c.step(stepReturn, ledger.Event{Actor: r.By, Reason: r.Reason, Rule: "semantics 8"})
+		c.st.Outcome = ledger.OutcomePending
+	}
+	c.add(ledger.Event{Kind: generationKind, Actor: r.By, Attempt: c.st.Attempt, Reason: r.Reason, Rule: r.Rule,
+		Evidence: generation{Crashes: c.st.Crashes, Said: r.Evidence}.text()})
+	c.st.Lane, c.st.ReadyAt, c.st.ExpiresAt = LaneBackground, c.now, r.ExpiresAt
+	return o.commit(c, c.write(), nil)
+}
+
+// generationKind is the history's line with which a generation begins.
+const generationKind = "generation"
+
+type generation struct {
+	Crashes int             `json:"crashes"` // of those before
+	Said    json.RawMessage `json:"said,omitempty"`
+}
+
+func (g generation) text() json.RawMessage {
+	p, err := json.Marshal(g)
+	if err != nil { // what was said is no JSON
+		p, _ = json.Marshal(generation{Crashes: g.Crashes})
+	}
+	return p
+}
+
+// Life is what a history says of an intent's present generation.
+type Life struct {
+	Generation int // from 1
+	// Attempts and Crashes are those of the generations before.
+	Attempts, Crashes int
+	Said              json.RawMessage // by whom began the generation; nil for the first
+}
+
+// LifeOf reads an intent's history.
+func LifeOf(events []ledger.Event) Life {
+	l := Life{Generation: 1}
+	for i := range events {
+		e := &events[i]
+		if e.Kind != generationKind {
+			continue
+		}
+		var g generation
+		if json.Unmarshal(e.Evidence, &g) != nil {
+			g = generation{}
+		}
+		l = Life{Generation: l.Generation + 1, Attempts: e.Attempt, Crashes: g.Crashes, Said: g.Said}
+	}
+	return l
+}
+
+// aged ends a job's wait when its max_queue_age is over: in a lane, or for good where the policy names none.
+func (o *Op) aged(lane string) error {
+	const reason, rule = "max_queue_age_exceeded: it waited until its time was over", "lanes.background_retry.max_queue_age_ms"
+	if lane == "" {
+		return o.GiveUp("engine", reason, rule)
+	}
+	return o.Park(Parking{Lane: lane, Reason: reason, Rule: rule})
+}

@@ -1,0 +1,185 @@
+package intent_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+func job(b *intent.Begin) { b.Job, b.Attempt, b.Lane = true, nil, intent.LaneBackground }
+
+func (r *rig) begun(g *intent.Log, key string, change ...func(*intent.Begin)) *intent.Op {
+	r.Helper()
+	op, err := g.Begin(begin(key, append([]func(*intent.Begin){job}, change...)...))
+	if err != nil {
+		r.Fatal(err)
+	}
+	return op
+}
+
+// What an attempt costs is on record before it is made: a job that kills its worker gets no attempt for nothing.
+func TestAttemptIsCountedBeforeTheWork(t *testing.T) {
+	r := newRig(t)
+	op := r.begun(r.engine(), "idem:test:main:key:a")
+	if rec := r.get(op.ID()); rec.JobID != op.ID() || rec.LeaseOwner != "" || rec.Attempt != 0 {
+		t.Errorf("%+v", rec)
+	}
+	r.ok(op.Lease())
+	r.ok(op.Dispatch(try))
+	if rec := r.get(op.ID()); rec.Attempt != 1 || rec.State != ledger.Dispatched {
+		t.Errorf("while it is worked on: %+v", rec.Status)
+	}
+	r.ok(op.EndAttempt(intent.Ending{End: ledger.AttemptFailed, Free: true, ReadyAt: r.store.Now().Add(time.Minute)}))
+	if rec := r.get(op.ID()); rec.Attempt != 1 || rec.LeaseOwner != "" || rec.State != ledger.Created {
+		t.Errorf("behind it: %+v", rec.Status)
+	}
+}
+
+// A lease that ran out while it was held is a crash; what was given back is none (semantics 10).
+func TestCrashesAreCountedApart(t *testing.T) {
+	r := newRig(t)
+	g := r.engine()
+	held, freed, sent := r.begun(g, "idem:test:main:key:a"), r.begun(g, "idem:test:main:key:b"), r.begun(g, "idem:test:main:key:c")
+	for _, op := range []*intent.Op{held, freed, sent} {
+		r.ok(op.Lease())
+	}
+	r.ok(freed.Release(r.store.Now(), "the process ends", "semantics 10"))
+	r.ok(sent.Dispatch(try))
+	if _, err := r.engine().Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for op, want := range map[*intent.Op][2]int{held: {0, 1}, freed: {0, 0}, sent: {1, 1}} {
+		if rec := r.get(op.ID()); rec.Attempt != want[0] || rec.Crashes != want[1] || rec.LeaseOwner != "" {
+			t.Errorf("attempts and crashes %v: %+v", want, rec.Status)
+		}
+	}
+	if rec := r.get(sent.ID()); rec.State != ledger.Dispatched || rec.BilledMaybe != 1 {
+		t.Errorf("what was on its way: %+v", rec.Status)
+	}
+	if err := sent.Settle(intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess}, Outcome: ledger.OutcomeSuccess}, false, nil); !errors.Is(err, ledger.ErrStale) {
+		t.Errorf("the late result of a lost lease: %v", err)
+	}
+}
+
+// A job whose attempt was on its way with a dead process is held, where its effect may not be repeated.
+func TestJobThatActsIsHeldAfterACrash(t *testing.T) {
+	r := newRig(t)
+	op := r.begun(r.engine(), "idem:test:main:key:a", held)
+	r.ok(op.Lease())
+	r.ok(op.Dispatch(try))
+	if _, err := r.engine().Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rec := r.get(op.ID()); rec.State != ledger.Unknown || rec.Crashes != 1 {
+		t.Errorf("%+v", rec.Status)
+	}
+}
+
+// The ledger's clock says when a lease is over, wherever the wall clock of a process stands.
+func TestLeaseGoesByLedgerTime(t *testing.T) {
+	r := newRig(t)
+	r.store.pass(time.Hour)
+	beside := func(c *intent.Config) { c.Exclusive = false }
+	g := r.engine(beside)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { _ = g.Run(ctx); close(done) }()
+	defer func() { stop(); <-done }()
+	for {
+		if owners, err := r.store.Owners(t.Context()); err != nil {
+			t.Fatal(err)
+		} else if _, ok := owners[g.Owner()]; ok {
+			break
+		}
+	}
+	op := r.begun(g, "idem:test:main:key:a")
+	r.ok(op.Lease())
+	other := r.engine(beside)
+	r.ok(other.Reclaim(t.Context()))
+	if rec := r.get(op.ID()); rec.LeaseOwner != g.Owner() || rec.Crashes != 0 {
+		t.Errorf("a living engine lost its lease: %+v", rec.Status)
+	}
+	r.store.pass(time.Minute) // no heartbeat in all that time
+	r.ok(other.Reclaim(t.Context()))
+	if rec := r.get(op.ID()); rec.LeaseOwner != "" || rec.Crashes != 1 {
+		t.Errorf("a dead engine kept its lease: %+v", rec.Status)
+	}
+	if err := op.Dispatch(try); !errors.Is(err, ledger.ErrStale) {
+		t.Errorf("a zombie dispatched: %v", err)
+	}
+}
+
+// What nobody came to in time is parked, or given up where the policy says so; what is worked on is left alone.
+func TestJobsAge(t *testing.T) {
+	r := newRig(t)
+	lane := intent.LaneDead
+	g := r.engine(func(c *intent.Config) { c.Lane = func(*ledger.Record) string { return lane } })
+	aging := func(b *intent.Begin) { b.ExpiresAt = r.store.Now().Add(time.Minute) }
+	first, leased := r.begun(g, "idem:test:main:key:a", aging), r.begun(g, "idem:test:main:key:b", aging)
+	r.ok(leased.Lease())
+	r.store.pass(2 * time.Minute)
+	if n, err := g.Expire(t.Context()); err != nil || n != 1 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if rec := r.get(first.ID()); rec.Lane != intent.LaneDead || rec.State != ledger.Created || !rec.ExpiresAt.IsZero() {
+		t.Errorf("%+v", rec.Status)
+	}
+	lane = ""
+	r.ok(leased.Release(r.store.Now(), "", ""))
+	if n, err := g.Expire(t.Context()); err != nil || n != 1 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if rec := r.get(leased.ID()); rec.State != ledger.Settled || rec.Outcome != ledger.OutcomeDiscarded {
+		t.Errorf("%+v", rec.Status)
+	}
+}
+
+// A parked job leaves by a person's word alone, as a new generation of itself; what may have happened takes a vouch.
+func TestRevive(t *testing.T) {
+	r := newRig(t)
+	g := r.engine()
+	plain, acts := r.begun(g, "idem:test:main:key:a"), r.begun(g, "idem:test:main:key:b", held)
+	for _, op := range []*intent.Op{plain, acts} {
+		r.ok(op.Lease())
+		r.ok(op.Dispatch(try))
+	}
+	r.ok(plain.Park(intent.Parking{Lane: intent.LaneDead, Ending: &intent.Ending{End: ledger.AttemptFailed}, Reason: "x"}))
+	r.ok(acts.Park(intent.Parking{Lane: intent.LaneReview, Ending: &intent.Ending{End: ledger.AttemptUnknown, Billed: true}, Reason: "x"}))
+	if rec := r.get(plain.ID()); rec.State != ledger.Created || rec.Lane != intent.LaneDead {
+		t.Errorf("%+v", rec.Status)
+	}
+	if rec := r.get(acts.ID()); rec.State != ledger.Unknown || rec.Lane != intent.LaneReview {
+		t.Errorf("%+v", rec.Status)
+	}
+	if err := plain.Lease(); err == nil {
+		t.Error("a parked job was leased")
+	}
+	if err := acts.Revive(intent.Revival{By: "ops"}); !errors.Is(err, intent.ErrHeld) {
+		t.Errorf("what may have happened was sent again: %v", err)
+	}
+	r.ok(acts.Revive(intent.Revival{By: "ops", NotExecuted: true}))
+	r.ok(plain.Revive(intent.Revival{By: "ops", Reason: "fixed", Evidence: json.RawMessage(`{"route_override":"b"}`)}))
+	for _, op := range []*intent.Op{plain, acts} {
+		events, err := r.store.History(t.Context(), op.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := intent.LifeOf(events); l.Generation != 2 || l.Attempts != 1 {
+			t.Errorf("%+v", l)
+		}
+		if rec := r.get(op.ID()); rec.Lane != intent.LaneBackground || rec.State != ledger.Created || rec.Outcome != ledger.OutcomePending {
+			t.Errorf("%+v", rec.Status)
+		}
+		r.ok(op.Lease())
+		r.ok(op.Dispatch(try))
+		r.ok(op.Settle(intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess}, Outcome: ledger.OutcomeSuccess}, false, nil))
+	}
+	if err := plain.Revive(intent.Revival{By: "ops"}); err == nil {
+		t.Error("what is settled was revived")
+	}
+}

@@ -1,0 +1,223 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// parked serves what a person does with jobs that only a person moves: review and dead letter.
+func (a *API) parked(mux *http.ServeMux) {
+	if a.Gateway == nil {
+		return
+	}
+	mux.HandleFunc("POST /holdfast/v1/jobs/{id}/replay", a.replay)
+	mux.HandleFunc("POST /holdfast/v1/jobs/{id}/approve", a.approve)
+	mux.HandleFunc("POST /holdfast/v1/jobs/{id}/reject", func(w http.ResponseWriter, r *http.Request) { a.drop(w, r, intent.LaneReview) })
+	mux.HandleFunc("POST /holdfast/v1/jobs/{id}/discard", func(w http.ResponseWriter, r *http.Request) { a.drop(w, r, intent.LaneDead) })
+}
+
+// Replay is the body of POST …/replay: the five fields by their names, all of which are needed.
+type Replay struct {
+	Owner  string `json:"replay_owner"`
+	Reason string `json:"replay_reason"`
+	// IdempotencyResult is what was found out about earlier attempts: not_executed, executed, or unknown.
+	IdempotencyResult string `json:"idempotency_result"`
+	CostReviewed      bool   `json:"cost_reviewed"`
+	// RouteOverride is same, PROVIDER or PROVIDER/MODEL.
+	RouteOverride string `json:"route_override"`
+}
+
+// The words of idempotency_result.
+const (
+	NotExecuted = "not_executed"
+	Executed    = "executed"
+	NotKnown    = "unknown"
+)
+
+// Missing names the fields that are not there.
+func (p Replay) Missing() []string {
+	var names []string
+	for _, f := range []struct {
+		name string
+		ok   bool
+	}{{"replay_owner", strings.TrimSpace(p.Owner) != ""}, {"replay_reason", strings.TrimSpace(p.Reason) != ""},
+		{"idempotency_result", p.IdempotencyResult != ""}, {"cost_reviewed", p.CostReviewed}, {"route_override", p.RouteOverride != ""}} {
+		if !f.ok {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+// replay sends a job out of the dead letter back to its lane, as a new generation of the same intent.
+func (a *API) replay(w http.ResponseWriter, r *http.Request) {
+	var in Replay
+	if !decode(w, r, &in, "{replay_owner, replay_reason, idempotency_result, cost_reviewed, route_override}") {
+		return
+	}
+	if missing := in.Missing(); missing != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", "a replay needs all five fields; missing: "+strings.Join(missing, ", ")+
+			" (cost_reviewed is true once somebody has looked at what it costs)")
+		return
+	}
+	if !slices.Contains([]string{NotExecuted, Executed, NotKnown}, in.IdempotencyResult) {
+		fail(w, http.StatusBadRequest, "invalid_request", "idempotency_result is not_executed, executed or unknown: what is known of the earlier attempts")
+		return
+	}
+	rec, ok := a.job(w, r)
+	if !ok {
+		return
+	}
+	if err := a.Gateway().CheckOverride(&rec.Intent, in.RouteOverride); err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	said, err := json.Marshal(in)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	a.revive(w, r, rec, intent.LaneDead, in.IdempotencyResult, intent.Revival{By: in.Owner, Reason: in.Reason, Rule: "deadletter replay", Evidence: said})
+}
+
+// Word is a person's word on a parked job.
+type Word struct {
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+	// IdempotencyResult, of an approval, is needed where the outcome of an earlier attempt is unknown.
+	IdempotencyResult string `json:"idempotency_result,omitempty"`
+}
+
+func (a *API) word(w http.ResponseWriter, r *http.Request) (in Word, ok bool) {
+	if !decode(w, r, &in, "{by, reason}") {
+		return in, false
+	}
+	if strings.TrimSpace(in.By) == "" || strings.TrimSpace(in.Reason) == "" {
+		fail(w, http.StatusBadRequest, "invalid_request", "by and reason say who decided and why: the log keeps them")
+		return in, false
+	}
+	return in, true
+}
+
+// approve sends a job out of review back to its lane.
+func (a *API) approve(w http.ResponseWriter, r *http.Request) {
+	in, ok := a.word(w, r)
+	if !ok {
+		return
+	}
+	rec, ok := a.job(w, r)
+	if !ok {
+		return
+	}
+	said, err := json.Marshal(in)
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	a.revive(w, r, rec, intent.LaneReview, in.IdempotencyResult, intent.Revival{By: in.By, Reason: in.Reason, Rule: "review approve", Evidence: said})
+}
+
+// revive moves a parked job by what is known of its earlier attempts. What is settled is not moved: its own result is the
+// answer, and the word that asked for it is kept.
+func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record, lane, result string, v intent.Revival) {
+	op := a.Log.Load(rec)
+	switch {
+	case rec.State == ledger.Settled:
+		op.Note(ledger.Event{Kind: "note", Actor: v.By, Reason: v.Rule + ": it was settled already; nothing was sent", Rule: v.Rule, Evidence: v.Evidence})
+		w.Header().Set("Idempotency-Replayed", "true")
+		a.again(w, r, rec.ID)
+		return
+	case rec.Lane != lane:
+		fail(w, http.StatusConflict, "conflict", "the job is not in "+lane+": it is "+rec.State.String()+" in "+rec.Lane)
+		return
+	case result == Executed && rec.State == ledger.Unknown:
+		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeSuccess, v.By, v.Reason, v.Evidence, a.Ledger.Now().Add(a.ttl(rec))))
+		return
+	case result == Executed:
+		fail(w, http.StatusConflict, "conflict", "every attempt of this job failed for certain: there is nothing that could have been executed; discard it, or say not_executed")
+		return
+	}
+	// A generation that may have been billed may be asked for again, by whoever has looked at the cost; an effect may not.
+	v.NotExecuted = result == NotExecuted || result == NotKnown && !rec.Hold
+	if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
+		v.ExpiresAt = a.Ledger.Now().Add(age)
+	}
+	err := op.Revive(v)
+	if errors.Is(err, intent.ErrHeld) {
+		fail(w, http.StatusConflict, "outcome_unknown", "an earlier attempt may have had its effect: look at the far side, and say with idempotency_result "+
+			"not_executed or executed what is there")
+		return
+	}
+	if a.moved(w, r, rec.ID, err) {
+		a.Gateway().Jobs().Look(r.Context(), rec.ID)
+	}
+}
+
+// drop ends a parked job for good.
+func (a *API) drop(w http.ResponseWriter, r *http.Request, lane string) {
+	in, ok := a.word(w, r)
+	if !ok {
+		return
+	}
+	rec, ok := a.job(w, r)
+	if !ok {
+		return
+	}
+	if rec.Lane != lane || rec.State == ledger.Settled {
+		fail(w, http.StatusConflict, "conflict", "the job is not in "+lane+": it is "+rec.State.String()+" in "+rec.Lane)
+		return
+	}
+	op := a.Log.Load(rec)
+	if rec.State == ledger.Unknown {
+		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeFailed, in.By, in.Reason, nil, time.Time{}))
+		return
+	}
+	a.moved(w, r, rec.ID, op.GiveUp(in.By, in.Reason, lane))
+}
+
+// moved answers for a move that a person asked for.
+func (a *API) moved(w http.ResponseWriter, r *http.Request, id string, err error) bool {
+	var illegal *intent.IllegalStepError
+	switch {
+	case errors.Is(err, ledger.ErrStale), errors.As(err, &illegal):
+		fail(w, http.StatusConflict, "conflict", "the job moved in this moment; look at it again")
+	case err != nil:
+		a.away(w, err)
+	default:
+		a.again(w, r, id)
+		return true
+	}
+	return false
+}
+
+func (a *API) job(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool) {
+	rec, err := a.Ledger.Get(r.Context(), r.PathValue("id"))
+	switch {
+	case errors.Is(err, ledger.ErrNotFound), err == nil && rec.JobID == "":
+		fail(w, http.StatusNotFound, "not_found", "there is no such job")
+	case err != nil:
+		a.away(w, err)
+	default:
+		return rec, true
+	}
+	return nil, false
+}
+
+// decode reads a small JSON body strictly.
+func decode(w http.ResponseWriter, r *http.Request, into any, form string) bool {
+	d := json.NewDecoder(io.LimitReader(r.Body, 64<<10))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", "the body is "+form+": "+err.Error())
+		return false
+	}
+	return true
+}

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/internal/admin"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+)
+
+// jobsCommand is `holdfast jobs`.
+func jobsCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "jobs",
+		Short: "Submit and follow durable asynchronous calls",
+		Example: `  holdfast jobs submit --path /v1/chat/completions --workflow summaries --key doc-17 request.json
+  holdfast jobs wait doc-17
+  holdfast jobs list --lane background_retry`,
+	}, jobsSubmitCommand(), jobsListCommand(), jobsShowCommand(), jobsWaitCommand(), jobsCancelCommand())
+}
+
+func jobsSubmitCommand() *cobra.Command {
+	var in gateway.JobRequest
+	var addr string
+	var age time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "submit FILE",
+		Short: "Submit the request body in FILE (- is standard input) as a job; the same key again gives the same job",
+		Example: `  holdfast jobs submit --path /v1/chat/completions request.json
+  holdfast jobs submit --path /v1/messages --workflow summaries --key doc-17 --priority low --max-queue-age 1h request.json
+  echo '{"model":"gpt-5","messages":[]}' | holdfast jobs submit --path /v1/chat/completions --json -`,
+		Args: oneArg("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			body, err := readJobBody(cmd.InOrStdin(), args[0])
+			if err != nil {
+				return err
+			}
+			switch {
+			case in.Path == "":
+				return usagef("submit takes --path, the path of the call, such as /v1/chat/completions")
+			case !json.Valid(body):
+				return usagef("%s holds no JSON: a job's body is a JSON document", args[0])
+			case age < 0:
+				return usagef("--max-queue-age is longer than %s", age)
+			}
+			in.Body, in.MaxQueueAgeMS = body, age.Milliseconds()
+			api, err := dialAdmin(addr)
+			if err != nil {
+				return err
+			}
+			var v admin.Intent
+			if err := api.call(cmd.Context(), http.MethodPost, "/holdfast/v1/jobs", nil, in, &v); err != nil {
+				return err
+			}
+			return sayMoved(cmd.OutOrStdout(), &v, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&in.Path, "path", "", "path of the call, such as /v1/chat/completions or /tools/billing/charges")
+	f.StringVar(&in.Workflow, "workflow", "", "workflow (default: the first that matches)")
+	f.StringVar(&in.IdempotencyKey, "key", "", "your own idempotency key (default: one is derived from the request)")
+	f.StringVar(&in.OwnerKey, "owner", "", "owner key, for cost and capacity")
+	f.StringVar(&in.Priority, "priority", "", "high, normal or low (default normal)")
+	f.DurationVar(&age, "max-queue-age", 0, "how long it may wait; can only shorten the policy's")
+	jsonFlag(cmd, &asJSON)
+	adminFlags(cmd, &addr)
+	return cmd
+}
+
+// maxJobBody bounds what is read of a request.
+const maxJobBody = 256 << 20
+
+func readJobBody(in io.Reader, name string) (body []byte, err error) {
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		in = f
+	}
+	body, err = io.ReadAll(io.LimitReader(in, maxJobBody+1))
+	if len(body) > maxJobBody {
+		return nil, fmt.Errorf("%s is larger than %d bytes", name, maxJobBody)
+	}
+	return bytes.TrimSpace(body), err
+}
+
+func jobsListCommand() *cobra.Command {
+	return parkedListCommand(&listOptions{jobs: true}, "List jobs, newest first; those that are not settled unless --all, --state or --outcome says otherwise",
+		`  holdfast jobs list
+  holdfast jobs list --lane background_retry --workflow summaries --json
+  holdfast jobs list --outcome failed --newer-than 24h`)
+}
+
+func jobsShowCommand() *cobra.Command {
+	return showCommand("Show a job with its history", `  holdfast jobs show 019ad3c8-5f0e
+  holdfast jobs show doc-17 --json`)
+}
+
+// showCommand is `show` under a name that people look for it by.
+func showCommand(short, example string) *cobra.Command {
+	cmd := intentsShowCommand()
+	cmd.Short, cmd.Example, cmd.Long = short, example, ""
+	return cmd
+}
+
+func jobsWaitCommand() *cobra.Command {
+	var addr, tenant string
+	var limit time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "wait KEY_OR_ID",
+		Short: "Follow a job to its end: exit 0 on success, 1 where it ends otherwise or waits for a person",
+		Example: `  holdfast jobs wait doc-17
+  holdfast jobs wait 019ad3c8-5f0e --timeout 10m --json`,
+		Args: oneArg("KEY_OR_ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			api, err := dialAdmin(addr)
+			if err != nil {
+				return err
+			}
+			ctx := cmd.Context()
+			if limit > 0 {
+				var stop context.CancelFunc
+				ctx, stop = context.WithTimeout(ctx, limit)
+				defer stop()
+			}
+			v, err := lookup(ctx, api, args[0], tenant)
+			if err != nil {
+				return err
+			}
+			if v.JobID == "" {
+				return fmt.Errorf("%s is no job: holdfast intents show %s shows what it is", v.ID, v.ID)
+			}
+			v, err = waitJob(ctx, api, v, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			if err := sayMoved(cmd.OutOrStdout(), &v, asJSON); err != nil {
+				return err
+			}
+			if v.Outcome != "success" {
+				return fmt.Errorf("%s ended otherwise: %s", v.ID, standing(&v))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&limit, "timeout", 0, "how long to wait; 0 is until the end")
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
+	jsonFlag(cmd, &asJSON)
+	adminFlags(cmd, &addr)
+	return cmd
+}
+
+// waitEvery is how often a job is looked at.
+const waitEvery = 250 * time.Millisecond
+
+// waitJob follows a job until it is settled or only evidence or a person moves it, and says each step as it comes.
+func waitJob(ctx context.Context, api *adminAPI, v admin.Intent, report io.Writer) (admin.Intent, error) {
+	ticker := time.NewTicker(waitEvery)
+	defer ticker.Stop()
+	said := ""
+	for {
+		if now := standing(&v); now != said {
+			said = now
+			if _, err := fmt.Fprintf(report, "%s: %s\n", v.ID, now); err != nil {
+				return v, err
+			}
+		}
+		if v.State == "settled" || v.State == "unknown" || v.Lane == "owner_review" || v.Lane == "dead_letter" {
+			return v, nil
+		}
+		select {
+		case <-ctx.Done():
+			return v, fmt.Errorf("%s is not done: %s; it goes on, and `holdfast jobs wait %s` follows it again", v.ID, standing(&v), v.ID)
+		case <-ticker.C:
+		}
+		next, err := api.intent(ctx, v.ID)
+		if err != nil && ctx.Err() == nil {
+			return v, err
+		}
+		if err == nil {
+			v = next
+		}
+	}
+}
+
+// standing is where a job stands, in a few words.
+func standing(v *admin.Intent) string {
+	words := []string{v.State, v.Outcome}
+	if v.State != "settled" && v.Lane != "" {
+		words = append(words, v.Lane)
+	}
+	s := strings.Join(words, ", ")
+	if v.Attempt > 0 {
+		s += fmt.Sprintf("; %d of %d attempts", v.Attempt, v.MaxAttempts)
+	}
+	if v.LastErrorType != "" && v.Outcome != "success" {
+		s += "; last error " + clean(v.LastErrorType, 40)
+	}
+	return s
+}
+
+// sayMoved prints a job as it now stands.
+func sayMoved(out io.Writer, v *admin.Intent, asJSON bool) error {
+	if asJSON {
+		return writeJSON(out, v)
+	}
+	_, err := fmt.Fprintf(out, "%s: %s\n", v.ID, standing(v))
+	return err
+}
+
+func jobsCancelCommand() *cobra.Command {
+	var addr, tenant string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "cancel KEY_OR_ID",
+		Short: "Cancel a job that is not dispatched; its key is free then",
+		Example: `  holdfast jobs cancel doc-17
+  holdfast jobs cancel 019ad3c8-5f0e --json`,
+		Args: oneArg("KEY_OR_ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return moveJob(cmd, addr, args[0], tenant, asJSON, http.MethodDelete, "", nil)
+		},
+	}
+	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
+	jsonFlag(cmd, &asJSON)
+	adminFlags(cmd, &addr)
+	return cmd
+}
+
+// moveJob finds a job and asks the API to move it.
+func moveJob(cmd *cobra.Command, addr, name, tenant string, asJSON bool, method, verb string, in any) error {
+	api, err := dialAdmin(addr)
+	if err != nil {
+		return err
+	}
+	v, err := lookup(cmd.Context(), api, name, tenant)
+	if err != nil {
+		return err
+	}
+	path := "/holdfast/v1/jobs/" + url.PathEscape(v.ID)
+	if verb != "" {
+		path += "/" + verb
+	}
+	id := v.ID
+	if err := api.call(cmd.Context(), method, path, nil, in, &v); err != nil {
+		if errors.Is(err, errNoSuch) {
+			return fmt.Errorf("%s is no job", id)
+		}
+		return fmt.Errorf("%s: %w", id, err)
+	}
+	return sayMoved(cmd.OutOrStdout(), &v, asJSON)
+}

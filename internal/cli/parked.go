@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/admin"
+)
+
+// reviewCommand is `holdfast review`.
+func reviewCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "review",
+		Short: "List, approve and reject what waits for its owner",
+		Example: `  holdfast review list
+  holdfast review approve 019ad3c8-5f0e --by alice --reason "quota was raised"`,
+	}, parkedListCommand(&listOptions{lane: intent.LaneReview, parked: true}, "List what waits for its owner, newest first",
+		"  holdfast review list\n  holdfast review list --workflow summaries --json"),
+		wordCommand("approve", "Send a job back to its lane, as a new generation of the same job",
+			`  holdfast review approve 019ad3c8-5f0e --by alice --reason "quota was raised"
+  holdfast review approve doc-17 --by alice --reason "no charge on the far side" --idempotency-result not_executed`),
+		wordCommand("reject", "End a job for good; its key is free then",
+			`  holdfast review reject 019ad3c8-5f0e --by alice --reason "no longer wanted"`))
+}
+
+// deadletterCommand is `holdfast deadletter`.
+func deadletterCommand() *cobra.Command {
+	return group(&cobra.Command{
+		Use:   "deadletter",
+		Short: "List, show, replay and discard jobs that were given up",
+		Example: `  holdfast deadletter list
+  holdfast deadletter replay 019ad3c8-5f0e --owner alice --reason "provider is back" --idempotency-result not_executed --cost-reviewed --route-override same`,
+	}, parkedListCommand(&listOptions{lane: intent.LaneDead, parked: true}, "List jobs that were given up, newest first",
+		"  holdfast deadletter list\n  holdfast deadletter list --workflow summaries --json"),
+		showCommand("Show a job that was given up, with the evidence of every attempt", "  holdfast deadletter show 019ad3c8-5f0e"),
+		replayJobCommand(),
+		wordCommand("discard", "End a job for good; its key is free then",
+			`  holdfast deadletter discard 019ad3c8-5f0e --by alice --reason "superseded by doc-18"`))
+}
+
+func replayJobCommand() *cobra.Command {
+	var in admin.Replay
+	var addr, tenant string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "replay KEY_OR_ID",
+		Short: "Send a job out of the dead letter back to its lane; all five fields are needed",
+		Long: `Send a job out of the dead letter back to its lane, as a new generation of the same job: it is moved and not copied, and
+its key answers with the new generation. All five fields are needed, and the log keeps them.
+
+--idempotency-result says what is known of the earlier attempts: not_executed (they had no effect), executed (one had:
+nothing is sent, the job is settled as a success), or unknown, which sends again only what has no effect but its cost.`,
+		Example: `  holdfast deadletter replay 019ad3c8-5f0e --owner alice --reason "provider is back" --idempotency-result not_executed --cost-reviewed --route-override same
+  holdfast deadletter replay doc-17 --owner alice --reason "move off it" --idempotency-result unknown --cost-reviewed --route-override backup/gpt-5-mini`,
+		Args: oneArg("KEY_OR_ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if missing := in.Missing(); missing != nil {
+				return usagef("a replay needs all five fields; missing: %s", strings.Join(flagsOf(missing), ", "))
+			}
+			return moveJob(cmd, addr, args[0], tenant, asJSON, http.MethodPost, "replay", in)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&in.Owner, "owner", "", "who takes responsibility for it (replay_owner)")
+	f.StringVar(&in.Reason, "reason", "", "why it will go better now (replay_reason)")
+	f.StringVar(&in.IdempotencyResult, "idempotency-result", "", "what is known of earlier attempts: not_executed, executed or unknown")
+	f.BoolVar(&in.CostReviewed, "cost-reviewed", false, "somebody has looked at what it costs")
+	f.StringVar(&in.RouteOverride, "route-override", "", "same, PROVIDER or PROVIDER/MODEL")
+	f.StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
+	jsonFlag(cmd, &asJSON)
+	adminFlags(cmd, &addr)
+	return cmd
+}
+
+// flagsOf names the flags of a replay's fields.
+func flagsOf(fields []string) []string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = "--" + strings.ReplaceAll(strings.TrimPrefix(f, "replay_"), "_", "-")
+	}
+	return names
+}
+
+// wordCommand moves a parked job by a person's word.
+func wordCommand(verb, short, example string) *cobra.Command {
+	var in admin.Word
+	var addr, tenant string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: verb + " KEY_OR_ID", Short: short, Example: example, Args: oneArg("KEY_OR_ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(in.By) == "" || strings.TrimSpace(in.Reason) == "" {
+				return usagef("%s takes --by NAME and --reason TEXT: the log keeps who decided and why", verb)
+			}
+			return moveJob(cmd, addr, args[0], tenant, asJSON, http.MethodPost, verb, in)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&in.By, "by", "", "who decides")
+	f.StringVar(&in.Reason, "reason", "", "why")
+	if verb == "approve" {
+		f.StringVar(&in.IdempotencyResult, "idempotency-result", "", "where an outcome is unknown, what the far side says: not_executed or executed")
+	}
+	f.StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
+	jsonFlag(cmd, &asJSON)
+	adminFlags(cmd, &addr)
+	return cmd
+}
+
+// parkedListCommand is a listing of jobs; o says which.
+func parkedListCommand(o *listOptions, short, example string) *cobra.Command {
+	cmd := listCommand(o)
+	cmd.Short, cmd.Example = short, example
+	if o.lane == "" {
+		cmd.Flags().StringVar(&o.lane, "lane", "", "only this lane: background_retry, owner_review or dead_letter")
+	}
+	return cmd
+}

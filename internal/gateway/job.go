@@ -1,0 +1,450 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/bulkhead"
+	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
+)
+
+// A job goes the way of a call: its worker is the one client, and the request is the one that was written down. What
+// differs is said in this file: its tenant and key are on record, it waits in its lane and not here, and behind an
+// attempt it rests where a call would end.
+
+// jobStages are those stages of a call that a job still has before it; the others were passed when it was submitted.
+var jobStages = [...]stage{
+	{"route", (*call).route},
+	{"identify", (*call).identify},
+	{"control", (*call).control},
+	{"policy", (*call).choose},
+	{"key", (*call).jobKey},
+	{"admit", (*call).admit},
+	{"permit", (*call).permit},
+	{"claim", (*call).claim},
+	{"run", (*call).runJob},
+}
+
+// Jobs is the queue of this gateway's jobs. Whoever starts the gateway runs it.
+func (g *Gateway) Jobs() *queue.Queue { return g.jobs }
+
+func (g *Gateway) newQueue() *queue.Queue {
+	// A fifth of the places stays free for calls that somebody waits for, whatever the backlog.
+	workers := min(queue.DefaultWorkers, max(1, g.policy.Limits.Workers*4/5))
+	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: workers,
+		Rules: g.jobRules, Work: g.workOn, Barred: g.jobBarred})
+}
+
+// jobRules is the policy of a job by its head.
+func (g *Gateway) jobRules(head *ledger.Intent) queue.Rules {
+	w := g.jobWorkflow(head)
+	if w == nil { // it is parked when its turn comes
+		return queue.Rules{}
+	}
+	r := RulesOf(w)
+	if key := g.concurrencyKey(w, head); key != "" {
+		r.Key, r.Limit = key, w.Bulkhead.MaxConcurrent
+		if r.Limit <= 0 {
+			r.Limit = max(1, queue.DefaultWorkers/4)
+		}
+	}
+	return r
+}
+
+// RulesOf is what a workflow says of its jobs, but for their concurrency key.
+func RulesOf(w *policy.Workflow) queue.Rules {
+	return queue.Rules{Order: w.Backpressure.ReleaseOrder, MaxAttempts: w.Lanes.BackgroundRetry.MaxAttempts,
+		Review: w.Lanes.OwnerReview.EnterWhen, Dead: w.Lanes.DeadLetter.EnterWhen}
+}
+
+// jobWorkflow is the workflow of a job, or of its tool's route; nil where the configuration has it no more.
+func (g *Gateway) jobWorkflow(head *ledger.Intent) *policy.Workflow {
+	if head.Provider != ToolProvider {
+		return g.policy.Workflow(head.Workflow)
+	}
+	t := g.tools[head.Workflow]
+	if t == nil {
+		return nil
+	}
+	path := strings.TrimPrefix(head.Path, toolPrefix+head.Workflow)
+	if r := t.calls[toolCall{t.conf.Find(head.Method, path), false}]; r != nil {
+		return r.wf
+	}
+	return nil
+}
+
+// concurrencyKey is what backpressure.concurrency_key comes to for a job; "" where the workflow has none. The workflow
+// is part of it, for the limit is the workflow's.
+func (g *Gateway) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string {
+	if len(w.Backpressure.ConcurrencyKey) == 0 {
+		return ""
+	}
+	provider, model := head.Provider, head.RequestedModel
+	if len(w.Tiers) == 1 {
+		if p := w.Tiers[0].Provider; p != "" {
+			provider = p
+		}
+		if m := w.Tiers[0].Model; m != "" {
+			model = m
+		}
+	}
+	values := map[string]string{"owner_key": head.OwnerKey, "tenant": head.Tenant, "workflow": head.Workflow, "provider": provider,
+		"requested_model": head.RequestedModel, "served_model": model, "endpoint_type": head.Endpoint,
+		"route_key": provider + "/" + model + "/" + head.Endpoint}
+	parts := []string{head.Workflow}
+	for _, name := range w.Backpressure.ConcurrencyKey {
+		parts = append(parts, url.QueryEscape(values[name]))
+	}
+	return strings.Join(parts, "/")
+}
+
+// stall is how long a job's line is left alone that found its bulkhead full, or a probe on its way.
+const stall = 50 * time.Millisecond
+
+// jobBarred is how long no job of this kind can be started: its route cools down, is paused or broken, or all slots that
+// batch work may have are in use. It takes nothing.
+func (g *Gateway) jobBarred(head *ledger.Intent) time.Duration {
+	if g.draining.Load() {
+		return time.Second
+	}
+	w := g.jobWorkflow(head)
+	if w == nil {
+		return 0
+	}
+	c := &call{g: g, job: &queue.Job{Op: g.log.Load(&ledger.Record{Intent: *head})}, model: head.RequestedModel, wf: w,
+		tenant: head.Tenant, r: &http.Request{URL: &url.URL{}}}
+	c.r.Method = head.Method
+	if c.aim(head) != nil {
+		return 0
+	}
+	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
+		c.spec.Endpoint = toolEndpoint
+	}
+	n, _ := c.nested()
+	if n.tier.slots != nil && !n.tier.slots.Fits(bulkhead.Batch) {
+		return stall
+	}
+	if wait, barred := n.route.Barred(); barred {
+		return max(wait, stall)
+	}
+	return 0
+}
+
+// aim finds where a job goes by its head alone.
+func (c *call) aim(head *ledger.Intent) *Error {
+	if head.Provider == ToolProvider {
+		return c.toolPath(head.Path)
+	}
+	if len(c.wf.Tiers) == 1 && c.wf.Tiers[0].Provider != "" {
+		c.target = c.g.providers[c.wf.Tiers[0].Provider]
+	} else {
+		c.target = c.g.providers[head.Provider]
+	}
+	if c.target == nil {
+		return errorf(CodeNotFound, "its provider is no longer configured")
+	}
+	return nil
+}
+
+// jobRequest is what is kept of a job's request beside its body.
+type jobRequest struct {
+	Query  string      `json:"query,omitempty"`
+	Header http.Header `json:"header,omitempty"`
+}
+
+// workOn does a leased job. It is the queue's worker.
+func (g *Gateway) workOn(ctx context.Context, j *queue.Job) queue.Rest {
+	c, err := g.jobCall(ctx, j)
+	switch {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return queue.Rest{Wait: time.Second, Reason: "the store could not be read", Rule: "semantics 9"}
+	case err != nil:
+		return queue.Rest{Impossible: true, Reason: "its request is no longer kept: " + err.Error(), Rule: "retention.request_bodies"}
+	}
+	defer c.release()
+	defer c.brokenJob()
+	for i := range jobStages {
+		if err := jobStages[i].run(c); err != nil {
+			return c.unstarted(err)
+		}
+	}
+	return queue.Rest{}
+}
+
+// brokenJob gives back what a job holds of which a stage failed. The queue counts the crash.
+func (c *call) brokenJob() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if e := c.exec; e != nil && c.leader && e.request == nil && !e.over() {
+		c.abandon(errorf(CodeAllTiersFailed, "the gateway failed before the job was sent"))
+	}
+	panic(p)
+}
+
+// jobCall is the call of a job, from what the log kept of it.
+func (g *Gateway) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
+	head := j.Op.Head()
+	body, err := g.ledger.Body(ctx, head.ID, ledger.BodyRequest)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := g.ledger.Body(ctx, head.ID, ledger.BodyHeader)
+	if err != nil {
+		return nil, err
+	}
+	var request jobRequest
+	if err := json.Unmarshal(kept.Data, &request); err != nil {
+		return nil, err
+	}
+	if request.Header == nil {
+		request.Header = http.Header{}
+	}
+	path := head.Path
+	if head.Provider != ToolProvider {
+		path = "/" + head.Provider + path
+	}
+	u, err := url.Parse(path)
+	if err != nil {
+		return nil, err
+	}
+	u.RawQuery = request.Query
+	r := (&http.Request{Method: head.Method, URL: u, Header: request.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Body: http.NoBody}).WithContext(ctx)
+	c := &call{g: g, r: r, job: j, began: time.Now(), body: body.Data, override: overrideOf(j.Life.Said)}
+	c.out.ResponseWriter = nowhere{}
+	c.w = &c.out
+	return c, nil
+}
+
+// nowhere is the connection of a client that is none.
+type nowhere struct{}
+
+func (nowhere) Header() http.Header         { return http.Header{} }
+func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (nowhere) WriteHeader(int)             {}
+
+// jobKey takes over what is on record of what the request means, and takes the key in this process: whoever asks with
+// it finds the running job.
+func (c *call) jobKey() *Error {
+	head := c.job.Op.Head()
+	c.key, c.fp, c.claimed, c.priority = head.Key, head.Fingerprint, true, head.Priority
+	c.effect, c.hold = head.Effect, head.Hold
+	if err := c.charged(len(c.body)); err != nil {
+		return errorf(CodeShed, err.Error())
+	}
+	e := c.g.newExecution(c)
+	e.key, e.job = c.key, c.job
+	e.pass, e.inherited = c.job.Op.Status().Attempt, -c.job.Life.Attempts
+	if running := c.g.registry.join(c.key, e); running != nil { // a request that looks the key up at this moment
+		running.leave()
+		running.unref()
+		e.cancel(nil)
+		return errorf(CodeInFlight, "a request with its key is looked after at this moment")
+	}
+	c.exec, c.leader = e, true
+	return nil
+}
+
+// claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
+func (c *call) claimJob() *Error {
+	if err := c.job.Op.Dispatch(c.exec.next); err != nil {
+		return c.storeAway(err)
+	}
+	c.exec.took(c.job.Op, c.job.Op.Head().CreatedAt)
+	return nil
+}
+
+// runJob makes the upstream calls of this pass, and returns when what became of them is on record.
+func (c *call) runJob() *Error {
+	e := c.exec
+	e.request = c.outbound()
+	c.attend()
+	c.admitted = false // the execution gives the place back
+	e.run()
+	<-e.finished
+	return nil
+}
+
+func (c *call) class() bulkhead.Class {
+	if c.job != nil {
+		return bulkhead.Batch
+	}
+	return bulkhead.Interactive
+}
+
+// unstarted says what follows for a job of which nothing could be sent.
+func (c *call) unstarted(err *Error) queue.Rest {
+	rest := queue.Rest{Wait: max(err.Wait, stall), Reason: "not started: " + err.Message, Rule: string(err.Code)}
+	switch err.Code {
+	case CodeBulkheadFull, CodeRateLimited, CodeCircuitOpen, CodeInFlight:
+	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
+		rest.Wait = max(err.Wait, time.Second)
+	default: // the configuration no longer has what it needs, or its request is none
+		rest.Impossible = true
+	}
+	return rest
+}
+
+// deciding is the policy that a decision about e goes by.
+func (e *execution) deciding() decision.Policy {
+	if e.job != nil {
+		return e.nest.rules.jobs
+	}
+	return e.nest.rules.decide
+}
+
+// inPass counts the attempts since the job was taken from its lane; 0 for a call.
+func (e *execution) inPass() int {
+	if e.job == nil {
+		return 0
+	}
+	return e.attempts() - e.pass
+}
+
+// rests puts a job where a decision sends it: back into its lane, or where only a person takes it from. It is false
+// where the job ends as a call would.
+func (e *execution) rests(o *outcome, d decision.Decision) bool {
+	var err error
+	lane := e.job.Rules.Lane(d.Condition)
+	if lane == "" && o.lane != "" { // a hosted tool had begun (semantics 27)
+		lane = o.lane
+	}
+	switch d.Action {
+	case decision.Queue, decision.Retry, decision.Wait:
+		err = e.backToLane(o, d)
+	case decision.Fail, decision.Hold:
+		if lane == "" {
+			return false
+		}
+		p := intent.Parking{Lane: lane, Body: o.body, Reason: parkedBecause(d), Rule: d.Rule}
+		if !o.recorded {
+			ending := o.ending()
+			ending.Lane = lane
+			p.Ending = &ending
+		}
+		err = e.op.Park(p)
+	default:
+		return false
+	}
+	if err != nil {
+		e.g.logger.Error("a job could not be put back; recovery finds it", "intent", e.op.ID(), "error", err)
+	}
+	e.logEnd(o.verdict)
+	e.end(ending{again: true})
+	e.forget()
+	return true
+}
+
+func parkedBecause(d decision.Decision) string {
+	if d.Condition == "" {
+		return d.Reason
+	}
+	return d.Condition + ": " + d.Reason
+}
+
+// backToLane gives the job up until its time has come. The delay has its jitter from the decision.
+func (e *execution) backToLane(o *outcome, d decision.Decision) error {
+	ready := e.readyAt(d.Delay)
+	if mutant.On("snooze-ignores-wait") {
+		ready = e.readyAt(0)
+	}
+	if o.recorded {
+		return e.op.Release(ready, d.Reason, d.Rule)
+	}
+	ending := o.ending()
+	ending.Lane, ending.ReadyAt, ending.Free = intent.LaneBackground, ready, true
+	return e.op.EndAttempt(ending)
+}
+
+// heldByJob answers a request for whose key there is a job that has not ended.
+func (c *call) heldByJob(r *ledger.Record) *Error {
+	switch {
+	case intent.Parked(r.Lane):
+		c.duplicateOf(r, "parked")
+		return &Error{Code: CodeOwnerReview, Intent: r.ID,
+			Message: "the job with this key waits for a person (" + r.Lane + "): holdfast review or holdfast deadletter shows it"}
+	case r.State == ledger.Unknown:
+		c.duplicateOf(r, "unknown")
+		return c.g.stillUnknown(r.ID)
+	}
+	c.duplicateOf(r, "in_flight")
+	return &Error{Code: CodeInFlight, Intent: r.ID, Message: "a job with this key is not done yet; GET " + jobPath + r.ID + " follows it"}
+}
+
+// overrideOf is the route that whoever replayed a job chose, "" for the same.
+func overrideOf(said json.RawMessage) string {
+	var in struct {
+		Route string `json:"route_override"`
+	}
+	if json.Unmarshal(said, &in) != nil || in.Route == SameRoute {
+		return ""
+	}
+	return in.Route
+}
+
+// SameRoute is the route_override that changes nothing.
+const SameRoute = "same"
+
+// overridden sends a replayed job where a person wants it: to another provider of the same format, with another model
+// where one is named.
+func (c *call) overridden() *Error {
+	if c.override == "" {
+		return nil
+	}
+	name, model, _ := strings.Cut(c.override, "/")
+	if err := c.g.CheckOverride(c.job.Op.Head(), c.override); err != nil {
+		return errorf(CodeContract, err.Error())
+	}
+	w := *c.wf
+	w.Tiers = []policy.Tier{{Provider: name, Model: model}}
+	c.wf = &w
+	return nil
+}
+
+// CheckOverride says whether a job can be sent by another route, PROVIDER or PROVIDER/MODEL; the error says why not.
+func (g *Gateway) CheckOverride(head *ledger.Intent, override string) error {
+	if override == SameRoute {
+		return nil
+	}
+	name, _, _ := strings.Cut(override, "/")
+	to, from := g.providers[name], g.providers[head.Provider]
+	switch {
+	case head.Provider == ToolProvider:
+		return errors.New("a tool's call has no other route: route_override is same")
+	case to == nil:
+		return errors.New("route_override is same, PROVIDER or PROVIDER/MODEL; there is no provider " + bounded(name))
+	case from != nil && to.wire != from.wire:
+		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", the request is " + string(from.wire))
+	}
+	return nil
+}
+
+// AgedLane is where a job goes whose max_queue_age is over: "" gives it up.
+func (g *Gateway) AgedLane(r *ledger.Record) string {
+	w := g.jobWorkflow(&r.Intent)
+	if w == nil {
+		return intent.LaneDead
+	}
+	rules := RulesOf(w)
+	return rules.Lane(decision.MaxQueueAgeExceeded)
+}
+
+// QueueAge is how long a job may wait in its lane.
+func (g *Gateway) QueueAge(head *ledger.Intent) time.Duration {
+	if w := g.jobWorkflow(head); w != nil {
+		return w.Lanes.BackgroundRetry.MaxQueueAge
+	}
+	return 0
+}

@@ -1,0 +1,285 @@
+package gateway_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// queued is the policy of the tests of jobs.
+const queued = `
+env: test
+providers:
+  openai: {type: openai, base_url: "SIM/v1", api_key: "sk-jobs"}
+  other: {type: openai, base_url: "SIM/v1", api_key: "sk-other"}
+workflows:
+  few: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1, base: 1ms, max: 2ms}, lanes: {background_retry: {max_attempts: 2}}}
+  reviewed:
+    match: {paths: ["/by-name-only"]}
+    lanes: {owner_review: {enter_when: [quota_or_spend_exhausted, permission_denied]}}
+  act: {match: {paths: ["/by-name-only"]}, effect: external, retry: {base: 1ms, max: 2ms}}
+  keyed: {match: {paths: ["/by-name-only"]}, lanes: {background_retry: {require_idempotency_key: true}}}
+  "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}}
+  one: {match: {paths: ["/by-name-only"]}, bulkhead: {max_concurrent: 2, interactive_reserve: 0.5}, breaker: {failure_threshold: 30}}
+  default: {retry: {base: 1ms, max: 2ms}}
+`
+
+func jobRig(t *testing.T) *rig {
+	return newRig(t, func(c *rigConfig) { c.yaml = queued })
+}
+
+func (q request) async() request { return q.with("Prefer", "respond-async, wait=10") }
+
+// submit has q done later and returns the job's id.
+func (r *rig) submit(q request) string {
+	r.t.Helper()
+	a := r.must(q.async(), http.StatusAccepted)
+	id := a.header.Get("Holdfast-Intent")
+	if id == "" || a.header.Get("Location") != "/holdfast/v1/jobs/"+id || a.header.Get("Preference-Applied") != "respond-async" {
+		r.t.Fatalf("202 with header %v", a.header)
+	}
+	var body struct{ ID, State, Lane string }
+	if err := json.Unmarshal(a.body, &body); err != nil || body.ID != id || body.Lane == "" || body.State == "" {
+		r.t.Fatalf("202 with body %s: %v", a.body, err)
+	}
+	return id
+}
+
+// until waits for a job to stand as told.
+func (r *rig) until(id string, ok func(*ledger.Record) bool) *ledger.Record {
+	r.t.Helper()
+	var rec *ledger.Record
+	for range 4000 {
+		if rec = r.record(id); ok(rec) {
+			return rec
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	r.t.Fatalf("the job does not come to where it should: %+v", rec.Status)
+	return nil
+}
+
+func inLane(lane string) func(*ledger.Record) bool {
+	return func(r *ledger.Record) bool { return r.Lane == lane && r.LeaseOwner == "" }
+}
+
+func settledJob(r *ledger.Record) bool { return r.State == ledger.Settled }
+
+// A job is a call that nobody waits for: its answer is kept, under its key and under its id.
+func TestJobRuns(t *testing.T) {
+	r := jobRig(t)
+	id := r.submit(chat("j1").key("job-1"))
+	rec := r.until(id, settledJob)
+	if rec.Outcome != ledger.OutcomeSuccess || rec.JobID != id || rec.Attempt != 1 || rec.Answer == nil {
+		t.Errorf("%+v", rec)
+	}
+	if again := r.submit(chat("j1").key("job-1")); again != id {
+		t.Errorf("the same key gave the job %s, not %s", again, id)
+	}
+	a := r.must(chat("j1").key("job-1"), 200)
+	if a.header.Get("Idempotency-Replayed") != "true" || a.header.Get("Holdfast-Intent") != id {
+		t.Errorf("a call with the job's key: %v", a.header)
+	}
+	if a := r.do(chat("other").key("job-1").async()); a.status != 422 {
+		t.Errorf("another request with the job's key: %d %s", a.status, a.body)
+	}
+	r.calls("j1", 1)
+	r.calls("other", 0)
+}
+
+// Without a key a job is told from another by what it asks: derive: always is the default of jobs.
+func TestJobsOfOneMeaning(t *testing.T) {
+	r := jobRig(t)
+	if a, b := r.submit(chat("m")), r.submit(chat("m")); a != b {
+		t.Errorf("two jobs of one meaning: %s, %s", a, b)
+	}
+	if a, b := r.submit(chat("o").workflow("off")), r.submit(chat("o").workflow("off")); a == b {
+		t.Error("derive: off made one job of two")
+	}
+	if a := r.do(chat("k").workflow("keyed").async()); a.status != 400 || !strings.Contains(string(a.body), "require_idempotency_key") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if a := r.must(request{method: "GET", path: "/v1/models"}.async(), 200); a.header.Get("Preference-Applied") != "" {
+		t.Error("a read became a job")
+	}
+}
+
+// A provider that says when is obeyed by the job, and by its siblings (design.md §4).
+func TestBR024JobWaitsAsToldAndSiblingsToo(t *testing.T) {
+	r := jobRig(t)
+	r.script("first", `{"status":429,"headers":{"Retry-After":"3"}}`)
+	began := time.Now()
+	first := r.submit(chat("first"))
+	rec := r.until(first, func(r *ledger.Record) bool { return r.Attempt == 1 && r.LeaseOwner == "" })
+	if rec.Lane != intent.LaneBackground || rec.State != ledger.Created || rec.ReadyAt.Sub(rec.UpdatedAt) < 2900*time.Millisecond ||
+		rec.RetryAfter != 3*time.Second {
+		t.Errorf("the job waits as %+v", rec.Status)
+	}
+	var siblings []string
+	for i := range 30 {
+		siblings = append(siblings, r.submit(chat(fmt.Sprintf("sibling-%d", i))))
+	}
+	for _, id := range append(siblings, first) {
+		if rec := r.until(id, settledJob); rec.Outcome != ledger.OutcomeSuccess {
+			t.Errorf("%s: %+v", id, rec.Status)
+		}
+	}
+	var times []time.Time
+	for i := range 30 {
+		r.calls(fmt.Sprintf("sibling-%d", i), 1)
+	}
+	for _, id := range siblings {
+		events, err := r.store.History(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Kind == "attempt" {
+				times = append(times, e.At)
+			}
+		}
+	}
+	for _, at := range times {
+		if at.Sub(began) < 2900*time.Millisecond {
+			t.Errorf("a sibling was sent %s after the provider asked for 3s", at.Sub(began))
+		}
+	}
+	r.calls("first", 2)
+}
+
+// What a person has to put right waits for a person (BR-030); what is merely over the limit does not.
+func TestBR030QuotaWaitsForItsOwner(t *testing.T) {
+	r := jobRig(t)
+	quota := `{"status":429,"body":"{\"error\":{\"message\":\"You exceeded your current quota\",\"type\":\"insufficient_quota\",\"code\":\"insufficient_quota\"}}"}`
+	r.always("quota", quota)
+	id := r.submit(chat("quota").workflow("reviewed").key("q"))
+	rec := r.until(id, inLane(intent.LaneReview))
+	if rec.State != ledger.Created || rec.Outcome != ledger.OutcomePending {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.calls("quota", 1)
+	if a := r.do(chat("quota").workflow("reviewed").key("q")); a.status != 403 || a.code() != "owner_review_required" || a.header.Get("Holdfast-Intent") != id {
+		t.Errorf("a call with its key: %d %s", a.status, a.code())
+	}
+	if a := r.must(chat("quota").workflow("reviewed").key("q").async(), 202); a.header.Get("Holdfast-Intent") != id {
+		t.Errorf("a submission with its key: %v", a.header)
+	}
+}
+
+// Attempts are the lane's over the whole life, and retry's within one pass; behind them is the dead letter.
+func TestJobIsGivenUp(t *testing.T) {
+	r := jobRig(t)
+	r.always("dead", "500")
+	id := r.submit(chat("dead").workflow("few"))
+	rec := r.until(id, inLane(intent.LaneDead))
+	r.calls("dead", int64(rec.Attempt))
+	if rec.Attempt != 2 || rec.State != ledger.Unknown && rec.State != ledger.Created {
+		t.Errorf("%+v", rec.Status)
+	}
+	// Moved, not copied: the same intent runs again, with attempts of its own.
+	r.sim.Reset()
+	op := r.log.Load(rec)
+	if err := op.Revive(intent.Revival{By: "ops", Reason: "fixed", NotExecuted: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.gw.Jobs().Look(t.Context(), id)
+	rec = r.until(id, settledJob)
+	if rec.Outcome != ledger.OutcomeSuccess || rec.Attempt != 3 {
+		t.Errorf("the new generation: %+v", rec.Status)
+	}
+	if a := r.must(chat("dead").workflow("few").async(), 202); a.header.Get("Holdfast-Intent") != id {
+		t.Error("its key does not answer with the new generation")
+	}
+}
+
+// Nothing automatic sends again what may have had its effect.
+func TestJobWithUnknownEffectIsHeld(t *testing.T) {
+	r := jobRig(t)
+	r.always("act", "reset_after_body")
+	id := r.submit(chat("act").workflow("act").key("a"))
+	rec := r.until(id, func(r *ledger.Record) bool { return r.State == ledger.Unknown })
+	if rec.Attempt != 1 {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.calls("act", 1)
+	if err := r.log.Load(rec).Revive(intent.Revival{By: "ops", Reason: "x", NotExecuted: true}); err == nil {
+		t.Error("what is not parked was revived")
+	}
+}
+
+// A stream that was cut behind its first content is no success, and its policy sends it to the dead letter.
+func TestJobOfStream(t *testing.T) {
+	r := jobRig(t)
+	if rec := r.until(r.submit(streamed("whole")), settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Answer == nil || rec.Answer.Events == 0 {
+		t.Errorf("%+v", rec)
+	}
+}
+
+// Batch work never takes the slots that are kept for people who wait.
+func TestInteractiveCapacityIsReserved(t *testing.T) {
+	r := jobRig(t)
+	hold := `{"delay_ms":400}`
+	var all sync.WaitGroup
+	var ids []string
+	for i := range 6 {
+		r.always(fmt.Sprintf("b%d", i), hold)
+		ids = append(ids, r.submit(chat(fmt.Sprintf("b%d", i)).workflow("one")))
+	}
+	wait(t, func() bool { return r.gw.Holding().Slots > 0 })
+	for i := range 3 {
+		all.Go(func() { r.must(chat(fmt.Sprintf("i%d", i)).workflow("one").key(fmt.Sprint(i)), 200) })
+		all.Wait()
+	}
+	for _, id := range ids {
+		r.until(id, settledJob)
+	}
+}
+
+// The jobs API says what is wrong with a submission.
+func TestSubmissionsThatAreRefused(t *testing.T) {
+	r := jobRig(t)
+	for name, in := range map[string]gateway.JobRequest{
+		"no path":  {Body: []byte(`{}`)},
+		"no body":  {Path: "/v1/chat/completions"},
+		"our own":  {Path: "/holdfast/v1/jobs", Body: []byte(`{}`)},
+		"a host":   {Path: "//evil/v1", Body: []byte(`{}`)},
+		"dots":     {Path: "/v1/../x", Body: []byte(`{}`)},
+		"workflow": {Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`), Workflow: "nowhere"},
+		"priority": {Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`), Priority: "urgent"},
+		"key":      {Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`), IdempotencyKey: "a\nb"},
+		"negative": {Path: "/v1/chat/completions", Body: []byte(`{"model":"m"}`), MaxQueueAgeMS: -1},
+		"deep":     {Path: "/v1/chat/completions", Body: []byte(strings.Repeat("[", 500) + strings.Repeat("]", 500))},
+	} {
+		q := httptest.NewRequest("POST", "/holdfast/v1/jobs", nil)
+		if _, _, err := r.gw.SubmitJob(q, in); err == nil {
+			t.Errorf("%s: taken on", name)
+		}
+	}
+}
+
+// A restart changes nothing for what waits: a job that was never sent is sent once.
+func TestJobSurvivesRestart(t *testing.T) {
+	r := jobRig(t)
+	r.script("first", `{"status":429,"headers":{"Retry-After":"2"}}`)
+	first := r.submit(chat("first"))
+	r.until(first, func(r *ledger.Record) bool { return r.Attempt == 1 && r.LeaseOwner == "" })
+	second := r.submit(chat("second"))
+	r.close()
+	r.start(rigConfig{})
+	for _, id := range []string{first, second} {
+		if rec := r.until(id, settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Crashes != 0 {
+			t.Errorf("%+v", rec.Status)
+		}
+	}
+	r.calls("first", 2)
+	r.calls("second", 1)
+}

@@ -1,0 +1,288 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// jobPath is where jobs are found, on both ports.
+const jobPath = "/holdfast/v1/jobs/"
+
+// JobRequest is the body of POST /holdfast/v1/jobs (interface.md §3).
+type JobRequest struct {
+	Path           string          `json:"path"`
+	Body           json.RawMessage `json:"body"`
+	Workflow       string          `json:"workflow"`
+	IdempotencyKey string          `json:"idempotency_key,omitempty"`
+	OwnerKey       string          `json:"owner_key,omitempty"`
+	Priority       string          `json:"priority,omitempty"`
+	MaxQueueAgeMS  int64           `json:"max_queue_age_ms,omitempty"` // can only shorten the policy's
+}
+
+// submission are the stages of a call that a job passes when it is submitted.
+var submission = [...]stage{
+	{"route", (*call).route},
+	{"identify", (*call).identify},
+	{"control", (*call).control},
+	{"policy", (*call).choose},
+	{"key", (*call).derive},
+}
+
+// SubmitJob writes a job down and has it worked on. r is the request to our own API that brought it: what it says of its
+// caller counts. The same key again gives the same job, and known is true. Errors are *Error.
+func (g *Gateway) SubmitJob(r *http.Request, in JobRequest) (job *ledger.Record, known bool, err error) {
+	if g.draining.Load() {
+		return nil, false, errorf(CodeDraining, "this gateway is shutting down; nothing was taken on")
+	}
+	u, err := url.Parse(in.Path)
+	switch {
+	case err != nil || !strings.HasPrefix(in.Path, "/") || u.Host != "" || u.Fragment != "":
+		return nil, false, errorf(CodeInvalidRequest, "path is a path of the data plane, such as /v1/chat/completions")
+	case local(u.Path):
+		return nil, false, errorf(CodeInvalidRequest, "path is a provider's or a tool's, not one of the gateway's own")
+	case len(in.Body) == 0:
+		return nil, false, errorf(CodeInvalidRequest, "body is the request's JSON body")
+	case deeper(in.Body, g.policy.Limits.JSONDepth):
+		return nil, false, errorf(CodeInvalidRequest, fmt.Sprintf("the body nests deeper than limits.json_depth, %d", g.policy.Limits.JSONDepth))
+	case in.MaxQueueAgeMS < 0:
+		return nil, false, errorf(CodeInvalidRequest, "max_queue_age_ms is positive")
+	}
+	c := &call{g: g, began: time.Now(), body: in.Body, r: (&http.Request{Method: http.MethodPost, URL: u, Header: jobHeader(r, in),
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}).WithContext(r.Context())}
+	c.out.ResponseWriter = nowhere{}
+	c.w = &c.out
+	id := caller(r)
+	for i := range submission {
+		if submission[i].name == "identify" {
+			c.submitter(id)
+			continue
+		}
+		if refusal := submission[i].run(c); refusal != nil {
+			return nil, false, refusal
+		}
+	}
+	c.submitter(id) // a tier of another provider has asked again
+	if err := c.jobAllowed(Credential(r)); err != nil {
+		return nil, false, err
+	}
+	rec, known, refusal := c.submit(time.Duration(min(in.MaxQueueAgeMS, int64(maxAge/time.Millisecond))) * time.Millisecond)
+	if refusal != nil {
+		return nil, false, refusal
+	}
+	return rec, known, nil
+}
+
+// maxAge bounds what arithmetic is done with.
+const maxAge = 10 * 365 * 24 * time.Hour
+
+// jobHeader is the header of a job's request: what its provider is told, and what is said of it to us.
+func jobHeader(r *http.Request, in JobRequest) http.Header {
+	h := http.Header{"Content-Type": {"application/json"}}
+	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Organization", "Openai-Project"} {
+		if v := r.Header[name]; v != nil {
+			h[name] = v
+		}
+	}
+	for name, v := range map[string]string{"Holdfast-Workflow": in.Workflow, "Idempotency-Key": in.IdempotencyKey,
+		"Holdfast-Owner": in.OwnerKey, "Holdfast-Priority": in.Priority} {
+		if v != "" {
+			h[name] = []string{v}
+		}
+	}
+	return h
+}
+
+// submitter says whose job it is: who our own API was asked by, for no credential of a provider's is kept.
+func (c *call) submitter(id identity) {
+	c.tenant, c.client = id.tenant, id.client
+	if c.tenant == "" { // an operator's
+		if c.tenant = mainTenant; c.g.guard.tenant != "" {
+			c.tenant = c.g.guard.tenant
+		}
+	}
+	if c.client != nil && c.client.Owner != "" {
+		c.owner = c.client.Owner
+	}
+}
+
+// jobAllowed refuses what cannot be a job.
+func (c *call) jobAllowed(credential string) *Error {
+	switch {
+	case c.effect == ledger.EffectRead:
+		return errorf(CodeInvalidRequest, "a read is no job: it is answered at once, and nothing of it is kept")
+	case c.wf.Mode == policy.Observe:
+		return errorf(CodeInvalidRequest, "the workflow "+c.wf.Name+" only observes (mode: observe): it takes no jobs")
+	case !c.target.owns && c.g.guard.Open() && credential != "":
+		return errorf(CodeInvalidRequest, "a job is sent when its caller is gone, and its caller's credential is not kept: set providers."+
+			c.target.conf.Name+".api_key")
+	case c.wf.Lanes.BackgroundRetry.RequireIdempotencyKey && c.callerKey == "":
+		return errorf(CodeInvalidRequest, "lanes.background_retry.require_idempotency_key: give the job an idempotency_key of your own")
+	}
+	return nil
+}
+
+// submit writes the job down, with its claim in the same commit.
+func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusal *Error) {
+	switch {
+	case c.key == "": // derive: off, or a body that has no key: each submission is a job of its own
+		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
+	case c.callerKey == "" && !c.claimed && c.wf.Idempotency.Derive == policy.DeriveOff:
+		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
+	}
+	c.claimed = true
+	head := c.head()
+	head.MaxAttempts = c.wf.Lanes.BackgroundRetry.MaxAttempts
+	kept, err := json.Marshal(jobRequest{Query: credentialless(c.r.URL.RawQuery), Header: c.keptHeader()})
+	if err != nil {
+		return nil, false, errorf(CodeInvalidRequest, "the header cannot be kept")
+	}
+	limit := c.wf.Lanes.BackgroundRetry.MaxQueueAge
+	if age > 0 {
+		limit = min(limit, age)
+	}
+	for range 4 { // each turn the holder has gone between two reads
+		op, err := c.g.jobs.Submit(intent.Begin{Head: head, Claim: true, ExpiresAt: c.g.ledger.Now().Add(limit),
+			Request: &ledger.Body{Kind: ledger.BodyRequest, ContentType: c.r.Header.Get("Content-Type"), Data: c.body},
+			Header:  &ledger.Body{Kind: ledger.BodyHeader, ContentType: "application/json", Data: kept}})
+		holder := holderOf(err)
+		switch {
+		case err == nil:
+			return &ledger.Record{Intent: *op.Head(), Status: op.Status()}, false, nil
+		case holder == "":
+			return nil, false, c.storeAway(err)
+		}
+		rec, refusal = c.heldJob(holder)
+		if rec != nil || refusal != nil {
+			return rec, true, refusal
+		}
+	}
+	return nil, false, errorf(CodeInFlight, "the operation with this key is changing hands")
+}
+
+// heldJob finds the job that has the key already; nil where its claim has ended meanwhile.
+func (c *call) heldJob(holder string) (*ledger.Record, *Error) {
+	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	r, err := c.g.ledger.Get(ctx, holder)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil, nil
+	case err != nil:
+		return nil, c.storeAway(err)
+	case c.clashes(r.Fingerprint):
+		return nil, reused(r.ID)
+	case r.State == ledger.Settled && !c.g.ledger.Now().Before(r.ClaimUntil):
+		return nil, nil
+	case r.JobID == "":
+		return nil, &Error{Code: CodeInFlight, Intent: r.ID, Message: "a call has this key already; GET /holdfast/v1/intents/" + r.ID + " shows it"}
+	}
+	kind := "in_flight"
+	if r.State == ledger.Settled {
+		kind = "settled"
+	}
+	c.duplicateOf(r, kind)
+	return r, nil
+}
+
+// keptHeader is what of a request's header goes with the job: nothing that proves who calls, and nothing that is said to
+// us alone and was taken in.
+func (c *call) keptHeader() http.Header {
+	h := make(http.Header, len(c.r.Header))
+	forwardHeaders(h, c.r.Header)
+	for _, name := range credentialHeaders {
+		delete(h, name)
+	}
+	for _, name := range [...]string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout", "X-Server-Timeout", "X-Stainless-Retry-Count", "Prefer",
+		"Content-Encoding", "Cache-Control"} {
+		delete(h, name)
+	}
+	if c.tool == nil {
+		h["Holdfast-Workflow"] = []string{c.wf.Name}
+	}
+	return h
+}
+
+// async answers a client that accepts an answer later: 202, with a job in the place of the call. Nothing else ever
+// answers 202: an SDK would take it for a completion.
+func (c *call) async() *Error {
+	if !prefersAsync(c.r.Header) || c.effect == ledger.EffectRead || !c.spec.Known && c.callerKey == "" {
+		return nil
+	}
+	if err := c.jobAllowed(Credential(c.r)); err != nil {
+		return err
+	}
+	if c.g.draining.Load() {
+		return errorf(CodeDraining, "this gateway is shutting down; nothing was taken on")
+	}
+	rec, known, err := c.submit(0)
+	if err != nil {
+		return err
+	}
+	h := c.w.Header()
+	set(h, "Preference-Applied", "respond-async")
+	if known {
+		set(h, "Idempotency-Replayed", "true")
+	}
+	WriteJob(c.w, rec)
+	c.done, c.status, c.whole = true, http.StatusAccepted, true
+	return nil
+}
+
+// prefersAsync reads Prefer (RFC 7240): a list of preferences, whose names know no case.
+func prefersAsync(h http.Header) bool {
+	for _, line := range h["Prefer"] {
+		for p := range strings.SplitSeq(line, ",") {
+			name, _, _ := strings.Cut(p, ";")
+			if strings.EqualFold(strings.TrimSpace(name), "respond-async") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// accepted202 is the body of a 202.
+type accepted202 struct {
+	ID             string `json:"id"`
+	JobID          string `json:"job_id"`
+	State          string `json:"state"`
+	Outcome        string `json:"outcome"`
+	Lane           string `json:"lane"`
+	IdempotencyKey string `json:"idempotency_key"`
+	Workflow       string `json:"workflow"`
+	Attempt        int    `json:"attempt"`
+	MaxAttempts    int    `json:"max_attempts"`
+	CreatedAt      string `json:"created_at"`
+	ReadyAt        string `json:"ready_at,omitempty"`
+	ExpiresAt      string `json:"expires_at,omitempty"`
+}
+
+// WriteJob answers 202 with a job and where to find it.
+func WriteJob(w http.ResponseWriter, r *ledger.Record) {
+	text := func(t time.Time) string {
+		if t.IsZero() {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339Nano)
+	}
+	h := w.Header()
+	set(h, "Location", jobPath+r.ID)
+	set(h, "Content-Type", "application/json")
+	set(h, "Holdfast-Intent", r.ID)
+	w.WriteHeader(http.StatusAccepted)
+	_ = json.NewEncoder(w).Encode(accepted202{ID: r.ID, JobID: r.JobID, State: r.State.String(), Outcome: r.Outcome.String(), Lane: r.Lane,
+		IdempotencyKey: r.Key, Workflow: r.Workflow, Attempt: r.Attempt, MaxAttempts: r.MaxAttempts, CreatedAt: text(r.CreatedAt),
+		ReadyAt: text(r.ReadyAt), ExpiresAt: text(r.ExpiresAt)})
+}

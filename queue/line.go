@@ -1,0 +1,177 @@
+package queue
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/bulkhead"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// entry is what the schedule knows of a job.
+type entry struct {
+	id       string
+	bucket   int64 // of ready_at: priority decides within a second (semantics 38)
+	readyAt  int64 // microseconds
+	created  int64
+	expires  int64 // the greatest number where it does not age
+	attempt  int
+	priority int8 // 0 goes first
+}
+
+var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}
+
+func entryOf(r *ledger.Record) *entry {
+	e := &entry{id: r.ID, created: r.CreatedAt.UnixMicro(), expires: 1<<63 - 1, attempt: r.Attempt, priority: 1}
+	if p, ok := priorities[r.Priority]; ok {
+		e.priority = p
+	}
+	if !r.ExpiresAt.IsZero() {
+		e.expires = r.ExpiresAt.UnixMicro()
+	}
+	e.readyAt = e.created
+	if !r.ReadyAt.IsZero() {
+		e.readyAt = r.ReadyAt.UnixMicro()
+	}
+	e.bucket = e.readyAt / time.Second.Microseconds()
+	return e
+}
+
+// defaultOrder is release_order where a policy says nothing, and the one between lines.
+var defaultOrder = []string{"ready_at", "priority", "created_at"}
+
+// less reports whether a leaves before b. It is a total order: what is alike in all that order names goes by its id.
+func less(order []string, a, b *entry) bool {
+	for _, name := range order {
+		if c := compare(name, a, b); c != 0 {
+			return c < 0
+		}
+	}
+	return a.id < b.id
+}
+
+func compare(name string, a, b *entry) int {
+	switch name {
+	case "ready_at":
+		return cmp.Compare(a.bucket, b.bucket)
+	case "priority":
+		return cmp.Compare(a.priority, b.priority)
+	case "created_at":
+		return cmp.Compare(a.created, b.created)
+	case "expires_at":
+		return cmp.Compare(a.expires, b.expires)
+	case "attempt":
+		return cmp.Compare(a.attempt, b.attempt)
+	}
+	return 0
+}
+
+// entries is a heap.
+type entries struct {
+	list  []*entry
+	order []string
+	exact bool // by ready_at to the microsecond: those whose time has not come
+}
+
+func (h *entries) Len() int { return len(h.list) }
+func (h *entries) Less(i, j int) bool {
+	if h.exact {
+		return h.list[i].readyAt < h.list[j].readyAt
+	}
+	return less(h.order, h.list[i], h.list[j])
+}
+func (h *entries) Swap(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] }
+func (h *entries) Push(x any)    { h.list = append(h.list, x.(*entry)) }
+func (h *entries) Pop() any {
+	last := len(h.list) - 1
+	e := h.list[last]
+	h.list[last] = nil
+	h.list = h.list[:last]
+	return e
+}
+
+// lineKey is all that a policy and a route can tell jobs apart by.
+type lineKey struct{ tenant, workflow, owner, provider, path, endpoint, model string }
+
+// line is the jobs of one kind: they have the same rules, and stand or run together.
+type line struct {
+	key     lineKey
+	head    ledger.Intent // of one of them
+	rules   Rules
+	later   entries
+	ready   entries
+	slots   *bulkhead.Semaphore // of the concurrency key, shared by all lines that come to it
+	working int
+	until   time.Time // nothing of it is started before
+	barred  bool
+}
+
+// lineOf finds or makes the line of a job.
+func (q *Queue) lineOf(r *ledger.Record) *line {
+	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel}
+	if l := q.lines[k]; l != nil {
+		return l
+	}
+	l := &line{key: k, head: r.Intent, rules: q.Rules(&r.Intent)}
+	if len(l.rules.Order) == 0 {
+		l.rules.Order = defaultOrder
+	}
+	l.ready.order, l.later.exact = l.rules.Order, true
+	limit := q.Workers
+	if l.rules.Limit > 0 && l.rules.Key != "" {
+		limit = min(limit, l.rules.Limit)
+	}
+	name := l.rules.Key
+	if name == "" {
+		limit = q.Workers
+	}
+	l.slots = q.group.Get(name, bulkhead.Config{Max: limit, Waiting: -1})
+	q.lines[k] = l
+	return l
+}
+
+// drop forgets a line of which nothing is left.
+func (q *Queue) drop(l *line) {
+	if len(l.ready.list) == 0 && len(l.later.list) == 0 && l.working == 0 {
+		delete(q.lines, l.key)
+		q.group.Put(l.slots)
+	}
+}
+
+func (l *line) push(e *entry) { heap.Push(&l.later, e) }
+
+func (l *line) pop() *entry { return heap.Pop(&l.ready).(*entry) }
+
+// promote moves those whose time has come, and returns how long it is until the next one's.
+func (l *line) promote(now time.Time) time.Duration {
+	for len(l.later.list) > 0 {
+		if wait := time.UnixMicro(l.later.list[0].readyAt).Sub(now); wait > 0 {
+			return wait
+		}
+		heap.Push(&l.ready, heap.Pop(&l.later))
+	}
+	return 0
+}
+
+// take counts a job of the line as worked on. The caller has seen that there is room, under the queue's lock.
+func (l *line) take() bool {
+	l.working++
+	return l.slots.Try(bulkhead.Batch)
+}
+
+// Lane is where a job goes for a condition, "" where the policy sends it nowhere: review before dead letter
+// (semantics 37).
+func (r *Rules) Lane(condition string) string {
+	switch {
+	case condition == "":
+		return ""
+	case slices.Contains(r.Review, condition):
+		return intent.LaneReview
+	case slices.Contains(r.Dead, condition):
+		return intent.LaneDead
+	}
+	return ""
+}

@@ -1,0 +1,157 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/bulkhead"
+	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// work does one job and puts it back into the schedule where it is not done.
+func (q *Queue) work(ctx context.Context, e *entry, l *line, slot bool) {
+	back := q.do(ctx, e, l)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if slot {
+		l.slots.Release(bulkhead.Batch)
+	}
+	l.working--
+	q.working--
+	delete(q.known, e.id)
+	if back != nil && ready(back) {
+		q.known[e.id] = true
+		q.lineOf(back).push(entryOf(back))
+	}
+	q.drop(l)
+	if q.working == 0 && q.idle != nil {
+		close(q.idle)
+		q.idle = nil
+	}
+	q.wake()
+}
+
+// do works on a job and returns it as it then stands, nil where it is no longer this queue's.
+func (q *Queue) do(ctx context.Context, e *entry, l *line) *ledger.Record {
+	r, err := q.Ledger.Get(ctx, e.id)
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		return nil
+	case err != nil:
+		return q.later(e, l)
+	case !ready(r):
+		return nil
+	}
+	if !r.ExpiresAt.IsZero() && !q.Ledger.Now().Before(r.ExpiresAt) {
+		return nil // its time is over: the log parks it
+	}
+	op := q.Log.Load(r).Patient()
+	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: l.rules}
+	if err := q.lease(ctx, j); err != nil {
+		if errors.Is(err, ledger.ErrUnavailable) {
+			return q.later(e, l)
+		}
+		return nil // somebody else has it, or it was cancelled
+	}
+	if q.exhausted(j) {
+		q.settle(j, decision.MaxAttemptsExhausted, "lanes.background_retry.max_attempts", fmt.Sprintf("%d attempts were made and %d workers died with it",
+			op.Status().Attempt-j.Life.Attempts, op.Status().Crashes-j.Life.Crashes))
+		return nil
+	}
+	q.finish(j, q.run(ctx, j))
+	return &ledger.Record{Intent: *op.Head(), Status: op.Status()}
+}
+
+// later is a job of which nothing is known but what the schedule knew: the store is away.
+func (q *Queue) later(e *entry, l *line) *ledger.Record {
+	r := &ledger.Record{Intent: l.head}
+	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
+	r.CreatedAt, r.Attempt = time.UnixMicro(e.created), e.attempt
+	r.ReadyAt = q.Ledger.Now().Add(storeWait)
+	for word, p := range priorities {
+		if p == e.priority {
+			r.Priority = word
+		}
+	}
+	return r
+}
+
+// lease takes the job in hand and reads which generation of it this is.
+func (q *Queue) lease(ctx context.Context, j *Job) error {
+	st := j.Op.Status()
+	if st.Attempt > 0 || st.Crashes > 0 {
+		events, err := q.Ledger.History(ctx, j.Op.ID())
+		if err != nil {
+			return err
+		}
+		j.Life = intent.LifeOf(events)
+	}
+	return j.Op.Lease()
+}
+
+// exhausted reports whether the generation's attempts or crashes are used up: a job that kills its workers ends, and a
+// lost worker uses up no attempt (semantics 10).
+func (q *Queue) exhausted(j *Job) bool {
+	st, most := j.Op.Status(), j.Rules.MaxAttempts
+	return most > 0 && (st.Attempt-j.Life.Attempts >= most || st.Crashes-j.Life.Crashes >= most)
+}
+
+// run lets the worker do it. What it panics with costs the job a crash, and nobody else anything.
+func (q *Queue) run(ctx context.Context, j *Job) (rest Rest) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		q.Logger.Error("panic in a worker", "intent", j.Op.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		if st := j.Op.Status(); st.LeaseOwner != "" && (st.State == ledger.Created || !st.ReadyAt.IsZero()) {
+			if err := j.Op.Crashed(q.Ledger.Now().Add(storeWait), "its worker failed: "+short(fmt.Sprint(p))); err != nil {
+				q.Logger.Error("a failed job could not be given back; recovery finds it", "intent", j.Op.ID(), "error", err)
+			}
+		}
+	}()
+	return q.Work(ctx, j)
+}
+
+func short(s string) string {
+	if len(s) > 200 {
+		return s[:200] + "…"
+	}
+	return s
+}
+
+// finish does what is left of a job that its worker has left leased.
+func (q *Queue) finish(j *Job, rest Rest) {
+	st := j.Op.Status()
+	if st.LeaseOwner == "" || st.State != ledger.Created && (st.State != ledger.Dispatched || st.ReadyAt.IsZero()) {
+		return
+	}
+	if rest.Impossible {
+		err := j.Op.Park(intent.Parking{Lane: intent.LaneDead, Reason: rest.Reason, Rule: rest.Rule})
+		q.say(j, err)
+		return
+	}
+	wait := rest.Wait + rand.N(min(rest.Wait/10, maxSpread)+time.Millisecond)
+	q.say(j, j.Op.Release(q.Ledger.Now().Add(wait), rest.Reason, rest.Rule))
+}
+
+// settle ends a job for a condition: in a lane, or for good where the policy names none.
+func (q *Queue) settle(j *Job, condition, rule, reason string) {
+	if lane := j.Rules.Lane(condition); lane != "" {
+		q.say(j, j.Op.Park(intent.Parking{Lane: lane, Reason: condition + ": " + reason, Rule: rule}))
+		return
+	}
+	q.say(j, j.Op.GiveUp("engine", condition+": "+reason, rule))
+}
+
+func (q *Queue) say(j *Job, err error) {
+	if err != nil && !errors.Is(err, ledger.ErrStale) {
+		q.Logger.Error("a job could not be moved; recovery finds it", "intent", j.Op.ID(), "error", err)
+	}
+}
