@@ -275,7 +275,9 @@ func TestBarredLine(t *testing.T) {
 // What can never be sent waits for a person.
 func TestImpossibleJob(t *testing.T) {
 	live(t, func(r *rig) {
-		q := r.queue(queue.Config{Work: func(context.Context, *queue.Job) queue.Rest { return queue.Rest{Impossible: true, Reason: "no such provider"} }})
+		q := r.queue(queue.Config{Work: func(context.Context, *queue.Job) queue.Rest {
+			return queue.Rest{Impossible: true, Reason: "no such provider"}
+		}})
 		id := r.submit(q, "a")
 		r.run(q, time.Second)
 		if rec := r.get(id); rec.Lane != intent.LaneDead || rec.State != ledger.Created {

@@ -28,6 +28,17 @@ workflows:
   strict: {match: {paths: ["/by-name-only"]}, durability: strict}
   relaxed: {match: {paths: ["/by-name-only"]}}
   "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}}
+  jobs:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 2, base: 5ms, max: 50ms, share: 1}
+    breaker: {failure_threshold: 30, reset_timeout: 1s}
+    lanes: {background_retry: {max_attempts: 4, max_queue_age_ms: 600000}}
+  acts:
+    match: {paths: ["/by-name-only"]}
+    effect: external
+    retry: {max_attempts: 2, base: 5ms, max: 50ms, share: 1}
+    breaker: {failure_threshold: 30, reset_timeout: 1s}
+    lanes: {background_retry: {max_attempts: 4, max_queue_age_ms: 600000}}
   default: {}
 tools:
   shop:

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/internal/bench"
+)
+
+// benchQueueCommand is `holdfast bench queue`.
+func benchQueueCommand() *cobra.Command {
+	var c bench.QueueConfig
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Measure jobs submitted and worked per second, over an embedded store and the simulator",
+		Example: `  holdfast bench queue
+  holdfast bench queue --jobs 1000 --connections 16 --json
+  holdfast bench queue --dir /var/lib/holdfast      # measure the disk that will be used`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if c.Jobs < 1 || c.Connections < 1 {
+				return usagef("--jobs and --connections are at least 1")
+			}
+			if c.Exe, err = os.Executable(); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			report, err := bench.Queue(ctx, c)
+			if err != nil {
+				return err
+			}
+			if !asJSON {
+				return report.WriteText(cmd.OutOrStdout())
+			}
+			out := json.NewEncoder(cmd.OutOrStdout())
+			out.SetIndent("", "  ")
+			return out.Encode(report)
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&c.Jobs, "jobs", 10_000, "how many jobs")
+	f.IntVar(&c.Connections, "connections", 64, "clients that submit at a time")
+	f.StringVar(&c.Dir, "dir", "", "folder for the store, on the disk to measure (default: the system's temporary folder)")
+	f.BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
