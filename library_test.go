@@ -74,7 +74,7 @@ func (s *shop) stop() {
 		return
 	}
 	s.up = false
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := s.Stop(ctx); err != nil {
 		s.t.Error(err)

@@ -86,12 +86,8 @@ func run(m *testing.M) (int, error) {
 // listening reads where a gateway listens, once it does.
 func listening(ready string) (string, error) {
 	b, err := os.ReadFile(ready)
-	for range 6000 {
-		if err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-		b, err = os.ReadFile(ready)
+	for end := time.Now().Add(2 * time.Minute); err != nil && time.Now().Before(end); b, err = os.ReadFile(ready) {
+		<-time.After(10 * time.Millisecond)
 	}
 	if err != nil {
 		return "", err
