@@ -191,7 +191,7 @@ func TestAnnouncedTimeout(t *testing.T) {
 // events and of the whole are apart.
 func TestBR097SilenceAndLimits(t *testing.T) {
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  default: {bridge_after: 30ms, timeouts: {first_token: 5s, idle: 400ms, stream: 900ms}}", 1)
+		c.yaml = strings.Replace(c.yaml, "  default: {retry: {max_attempts: 1}}", "  default: {bridge_after: 30ms, timeouts: {first_token: 9s, idle: 2s, stream: 4s}}", 1)
 	})
 	for _, wire := range []string{"openai-chat", "anthropic"} {
 		r.script(wire, `{"first_ms":300,"chunks":3}`)
@@ -205,7 +205,7 @@ func TestBR097SilenceAndLimits(t *testing.T) {
 			t.Errorf("%s: signs of life are part of the answer: %q", wire, again.body)
 		}
 	}
-	r.script("trickle", `{"chunks":30,"event_ms":100}`)
+	r.script("trickle", `{"chunks":30,"event_ms":400}`)
 	if a := r.must(streamed("trickle"), 200); !strings.Contains(string(a.body), string(gateway.CodeDeadline)) || !strings.Contains(string(a.body), "timeouts.stream") {
 		t.Errorf("%q", tail(a.body))
 	}

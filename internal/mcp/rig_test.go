@@ -94,12 +94,12 @@ mcp:
       %s
       tools:
         keyed: {effect: external, key: "{n}", timeout: 2s}
-        quick: {effect: external, timeout: 150ms}
+        quick: {effect: external, timeout: 500ms}
         asked: {effect: external, timeout: 2s}
         fails: {effect: external, failed: "body.isError"}
         watched: {effect: external, mode: observe}
         looks: {effect: read}
-        costs: {effect: generation, timeout: 150ms}
+        costs: {effect: generation, timeout: 500ms}
         both: {effect: external, failed: 'result contains "bad"', succeeded: 'result contains "good"'}
 `
 
