@@ -125,12 +125,16 @@ func (e *execution) giveUp(b *barred, err error) {
 }
 
 // rest says that nothing of e is on its way: from now on the last client to leave ends it (semantics 25). It is false
-// when none is left already.
+// when the last one has left already, which ends it likewise: the record must not say that its provider did.
 func (e *execution) rest() bool {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.resting = true
-	return e.clients > 0
+	left := e.clients == 0
+	e.mu.Unlock()
+	if left {
+		e.stop(errGone)
+	}
+	return !left
 }
 
 func (e *execution) work() {

@@ -149,7 +149,7 @@ func (p *Process) watch(r *os.File, log io.Writer, up *regexp.Regexp, found chan
 }
 
 // upPatience bounds the wait for a child to serve.
-const upPatience = 30 * time.Second
+const upPatience = 2 * time.Minute
 
 func (p *Process) await(up <-chan []string) ([]string, error) {
 	timer := time.NewTimer(upPatience)
