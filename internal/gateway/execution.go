@@ -100,10 +100,7 @@ func (e *execution) took(op *intent.Op, began time.Time) {
 // hold adds a client.
 func (e *execution) hold() {
 	e.refs.Add(1)
-	e.mu.Lock()
-	e.clients++
-	e.mu.Unlock()
-	e.undrain()
+	e.counted()
 }
 
 // tryHold adds a client unless nothing of e is left.
@@ -114,14 +111,18 @@ func (e *execution) tryHold() bool {
 			return false
 		}
 		if e.refs.CompareAndSwap(n, n+1) {
-			break
+			e.counted()
+			return true
 		}
 	}
+}
+
+// counted adds a client that has its reference.
+func (e *execution) counted() {
 	e.mu.Lock()
 	e.clients++
 	e.mu.Unlock()
 	e.undrain()
-	return true
 }
 
 // undrain asks draining first: a follower may come before its leader has a nest.
