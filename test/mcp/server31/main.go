@@ -54,14 +54,19 @@ func serve(ctx context.Context, addr string, o *office.Office) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "listening on http://%s/mcp\n", l.Addr())
-	h := http.NewServeMux()
-	h.Handle("/mcp", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return o.Server() },
-		&mcp.StreamableHTTPOptions{PropagateRequestCancellation: true}))
-	s := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	s := &http.Server{Handler: handler(o), ReadHeaderTimeout: 10 * time.Second}
 	// Streams stay open as long as their clients do: closing waits for none of them.
 	defer context.AfterFunc(ctx, func() { s.Close() })()
 	if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+// handler serves one office to all sessions. A client that hangs up cancels what it asked for.
+func handler(o *office.Office) http.Handler {
+	h := http.NewServeMux()
+	h.Handle("/mcp", mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return o.Server() },
+		&mcp.StreamableHTTPOptions{PropagateRequestCancellation: true}))
+	return h
 }

@@ -106,12 +106,18 @@ func TestVerdicts(t *testing.T) {
 				got := difference(one, two)
 				if slices.Contains(e.Shows, way) {
 					shown(t, way, e, one, two)
-				} else if got != "" && !slices.ContainsFunc(e.Verdicts, func(v string) bool { return v == "cannot tell" || v != "duplicate effect" && differences[v] == got && got != "state" }) {
-					t.Errorf("%s: %s differs, and expected.json does not say so", way, got)
+				} else if !harmless(e, got) {
+					t.Errorf("%s: %s differs, and expected.json does not say so\n%s\n%s", way, got, one.state, two.state)
 				}
 			}
 		})
 	}
+}
+
+// harmless reports whether a difference may be there in a way that shows no fault: none, one that nobody sees, or an
+// answer's that may be held against the tool or not.
+func harmless(e expectation, got string) bool {
+	return got == "" || slices.Contains(e.Verdicts, "cannot tell") || got == "answer" && slices.Contains(e.Verdicts, "answer differs")
 }
 
 // shown fails unless the fault is there and the observing source shows it.
@@ -131,17 +137,11 @@ func TestEffectsAreObservable(t *testing.T) {
 	for tool, e := range expected(t) {
 		t.Run(tool, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := open(t, office.Options{Now: fixed})
 				if e.Observe == nil {
-					before := everything(r)
-					first, second := r.call(tool, e.Arguments), r.call(tool, e.Arguments)
-					time.Sleep(time.Second)
-					if everything(r) != before || first != second {
-						t.Error("somebody could tell")
-					}
+					nobodyTells(open(t, office.Options{Now: fixed}), tool, e)
 					return
 				}
-				r = open(t, office.Options{})
+				r := open(t, office.Options{})
 				before := r.look(e.Observe)
 				r.call(tool, e.Arguments)
 				time.Sleep(time.Second)
@@ -150,6 +150,16 @@ func TestEffectsAreObservable(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func nobodyTells(r *rig, tool string, e expectation) {
+	r.t.Helper()
+	before := everything(r)
+	first, second := r.call(tool, e.Arguments), r.call(tool, e.Arguments)
+	time.Sleep(time.Second)
+	if everything(r) != before || first != second {
+		r.t.Error("somebody could tell")
 	}
 }
 
