@@ -15,9 +15,11 @@ type auditor struct {
 	run      *run
 	server   *server
 	all      []*tool
-	readings []reading       // of every snapshot
-	derived  []reading       // of the probe at hand
-	volatile map[string]bool // what changes by itself
+	readings []reading // of every snapshot
+	derived  []reading // of the probe at hand
+	restless *restless
+	vetting  map[string]bool // by reader: it was seen to change nothing
+	liars    []*tool         // they claim to read only
 	pool     *pool
 	last     state    // as last read
 	begun    state    // before the first write
@@ -41,9 +43,6 @@ func (a *auditor) restart(ctx context.Context) error {
 		return err
 	}
 	a.all, err = a.server.tools(ctx)
-	if a.volatile == nil {
-		a.volatile = map[string]bool{}
-	}
 	return err
 }
 
@@ -51,7 +50,7 @@ func (a *auditor) restart(ctx context.Context) error {
 func (a *auditor) choose() ([]*tool, error) {
 	var out []*tool
 	for _, t := range a.all {
-		if t.writes() && (len(a.cfg.Tools) == 0 || slices.Contains(a.cfg.Tools, t.name)) {
+		if (t.writes() || a.lies(t)) && (len(a.cfg.Tools) == 0 || slices.Contains(a.cfg.Tools, t.name)) {
 			out = append(out, t)
 		}
 	}
@@ -67,7 +66,7 @@ func (a *auditor) choose() ([]*tool, error) {
 func (a *auditor) writeNames() []string {
 	var out []string
 	for _, t := range a.all {
-		if t.writes() {
+		if t.writes() || a.lies(t) {
 			out = append(out, t.name)
 		}
 	}

@@ -39,6 +39,12 @@ type state struct {
 }
 
 func (a *auditor) readOne(ctx context.Context, r reading) (any, bool) {
+	v, failed := a.readRaw(ctx, r)
+	return a.restless.masked(origin(r.source())+" ", v), failed
+}
+
+// readRaw is a reading as the server gives it, but for moments.
+func (a *auditor) readRaw(ctx context.Context, r reading) (any, bool) {
 	if r.uri != "" {
 		v, err := a.server.resource(ctx, r.uri)
 		if err != nil {
@@ -50,7 +56,7 @@ func (a *auditor) readOne(ctx context.Context, r reading) (any, bool) {
 	if got.wrong() {
 		return timeless(got.says()), true
 	}
-	return plain(got.value, false), false
+	return plain(a.allPages(ctx, r, got.value), false), false
 }
 
 // snapshot reads everything once.
@@ -89,7 +95,7 @@ func (a *auditor) changes(from, to state) []change {
 			found = []change{place{source: "resources"}.element(source).change(nil, orNull(after))}
 		}
 		for _, c := range found {
-			if !a.restless(c) {
+			if !a.restless.covers(c) {
 				out = append(out, c)
 			}
 		}
@@ -101,67 +107,12 @@ func isURI(source string) bool {
 	return strings.Contains(source, "://") && !strings.Contains(source, "{")
 }
 
-// restless reports whether a change is one that happens while nobody writes.
-func (a *auditor) restless(c change) bool {
-	at := c.source + " " + c.class
-	for known := range a.volatile {
-		if at == known || strings.HasPrefix(at, known+".") || strings.HasPrefix(at, known+"[") {
-			return true
-		}
-	}
-	return false
-}
-
-// watchIdle finds the readers, and what changes while nobody writes.
-func (a *auditor) watchIdle(ctx context.Context) error {
-	for _, t := range a.all {
-		if (t.hints.ReadOnly == HintTrue || t.presumedReader()) && len(a.readings) < maxReads && !slices.ContainsFunc(t.schema.fields, func(f field) bool { return f.required }) {
-			a.readings = append(a.readings, reading{tool: t.name})
-		}
-	}
-	a.dropSlow(ctx)
-	first := a.snapshot(ctx)
-	a.pool.look(first, a.run)
-	a.readings = append(a.readings, a.folderReadings(ctx)...)
-	first = a.snapshot(ctx)
-	for range 3 {
-		if err := sleep(ctx, a.cfg.Settle/2); err != nil {
-			return err
-		}
-		next := a.snapshot(ctx)
-		a.markVolatile(first, next)
-		first = next
-	}
-	a.last, a.begun = first, first
-	a.pool.look(first, a.run)
-	a.report.Readers = sources(a.readings, a.server.resources(ctx))
-	return ctx.Err()
-}
-
 func sources(readings []reading, uris []string) []string {
 	out := []string{}
 	for _, r := range readings {
 		out = append(out, r.source())
 	}
 	return append(out, uris...)
-}
-
-// dropSlow leaves out readers that fail, or that take so long that a snapshot would be no moment.
-func (a *auditor) dropSlow(ctx context.Context) {
-	const slow = 2 * time.Second
-	a.readings = slices.DeleteFunc(a.readings, func(r reading) bool {
-		begun := time.Now()
-		wait, cancel := context.WithTimeout(ctx, slow)
-		defer cancel()
-		_, failed := a.readOne(wait, r)
-		return failed && time.Since(begun) >= slow
-	})
-}
-
-func (a *auditor) markVolatile(from, to state) {
-	for _, c := range a.changes(from, to) {
-		a.volatile[c.source+" "+c.class] = true
-	}
 }
 
 // folderReadings are the readers whose only need is a folder, in each folder that the server reported.
@@ -185,7 +136,7 @@ func (a *auditor) folderReadings(ctx context.Context) []reading {
 func (a *auditor) readers() []*tool {
 	var out []*tool
 	for _, t := range a.all {
-		if t.hints.ReadOnly == HintTrue || t.presumedReader() {
+		if (t.hints.ReadOnly == HintTrue || t.presumedReader()) && !a.lies(t) {
 			out = append(out, t)
 		}
 	}
@@ -217,12 +168,8 @@ func (a *auditor) derive(ctx context.Context, t *tool, values map[string]any) {
 				continue
 			}
 			first, failed := a.readOne(ctx, r)
-			second, _ := a.readOne(ctx, r)
-			if failed && strings.Contains(fmt.Sprint(first), "no answer within") {
+			if failed && strings.Contains(fmt.Sprint(first), "no answer within") || !failed && !a.vetted(ctx, r) {
 				continue
-			}
-			for _, c := range diff(place{source: r.source()}, first, second) {
-				a.volatile[c.source+" "+c.class] = true
 			}
 			a.derived = append(a.derived, r)
 		}
@@ -333,23 +280,51 @@ func sameName(a, b string) bool {
 	return slices.EqualFunc(x, y, sameWord)
 }
 
-// settled waits until the state has not changed for a while, and at most until the wait is over. It returns the last
-// state, and how long after the beginning it last changed.
+// settled waits until the state has not changed for a while, and at most five times as long: a state that never
+// rests would be waited for until the end. It returns the last state, and how long after the beginning it last changed.
 func (a *auditor) settled(ctx context.Context, from state, quiet time.Duration) (state, time.Duration) {
 	begun := time.Now()
 	last, changed := from, time.Duration(0)
+	moved := map[string]int{} // value changes, by place
 	for range maxStates {
 		now := a.snapshot(ctx)
-		if len(a.changes(last, now)) > 0 {
+		if found := a.changes(last, now); len(found) > 0 {
 			changed = time.Since(begun)
+			countMoves(moved, found)
 		}
 		last = now
-		if time.Since(begun)-changed >= quiet || sleep(ctx, quiet/2) != nil {
+		over := time.Since(begun) >= 5*quiet
+		if over {
+			a.tireless(moved)
+		}
+		if over || time.Since(begun)-changed >= quiet || sleep(ctx, quiet/2) != nil {
 			break
 		}
 	}
 	a.last = last
 	return last, changed
+}
+
+const tooOften = 4 // changes of one value in one wait: no effect of a call comes in so many steps
+
+// countMoves counts values that changed in place. What is added or removed may be an effect that comes in parts.
+func countMoves(moved map[string]int, found []change) {
+	once := map[string]bool{}
+	for _, c := range found {
+		if at := origin(c.source) + " " + c.class; !c.added() && !c.removed() && !once[at] {
+			once[at] = true
+			moved[at]++
+		}
+	}
+}
+
+// tireless takes values that kept changing until a wait was over for restless: they began to after the audit did.
+func (a *auditor) tireless(moved map[string]int) {
+	for at, n := range moved {
+		if n >= tooOften {
+			a.restless.mark(at)
+		}
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
