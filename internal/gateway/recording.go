@@ -39,6 +39,13 @@ func (m *memory) take(n int) bool {
 
 func (m *memory) give(n int) { m.used.Add(-int64(n)) }
 
+// TakeMemory counts n bytes of bodies that something beside the gateway holds against limits.body_memory, and reports whether
+// there is room for them; else nothing is counted.
+func (g *Gateway) TakeMemory(n int) bool { return g.mem.take(n) }
+
+// GiveMemory takes back what TakeMemory counted.
+func (g *Gateway) GiveMemory(n int) { g.mem.give(n) }
+
 // head is what an answer begins with.
 type head struct {
 	status int

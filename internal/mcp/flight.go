@@ -31,6 +31,8 @@ type flight struct {
 	early    json.RawMessage // the task that it became, for whoever asks from now on
 	answered bool            // nobody can join any more
 	gaveUp   bool            // an answer is now evidence
+	begun    time.Time       // of the attempt
+	measured bool            // its end has been told to the observer
 }
 
 // run finds the flight of the same call, or begins it.
@@ -205,6 +207,10 @@ func (f *flight) start(waiting *ledger.Record) (again bool) {
 	}
 	r := &pending{m: f.c.sent, name: f.c.tool, head: f.c.head, to: progressOnly{f}, done: f.done}
 	out, err := f.c.s.register(conn, r)
+	if errors.Is(err, errMemory) {
+		f.refuse(refusal{code: "shed", safe: safeYes, text: "Nothing was executed: " + err.Error() + ". It is safe to call again later."})
+		return false
+	}
 	if err != nil {
 		f.refuse(refusal{code: "server_unavailable", safe: safeYes, text: "Nothing was executed: the session is over."})
 		return false
@@ -267,7 +273,7 @@ func (f *flight) claim(waiting *ledger.Record, sent []byte) (again bool, err err
 
 func (f *flight) set(op *intent.Op) {
 	f.mu.Lock()
-	f.op = op
+	f.op, f.begun = op, time.Now()
 	f.mu.Unlock()
 }
 

@@ -100,8 +100,15 @@ func (x *exchange) delete() {
 func (x *exchange) post() {
 	in := http.NewResponseController(x.w)
 	_ = in.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
-	body, err := readAll(x.r.Body, x.p.limits().MaxRequestBytes)
+	charged := &chargedReader{r: x.r.Body, mem: x.p.memory}
+	defer charged.release()
+	body, err := readAll(charged, x.p.limits().MaxRequestBytes)
 	_ = in.SetReadDeadline(time.Time{})
+	if errors.Is(err, errMemory) {
+		x.w.Header().Set("Retry-After", "5")
+		refuse(x.w, http.StatusServiceUnavailable, "shed", err.Error())
+		return
+	}
 	if errors.Is(err, errTooLarge) {
 		refuse(x.w, http.StatusRequestEntityTooLarge, "request_too_large", err.Error())
 		return

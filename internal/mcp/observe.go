@@ -1,7 +1,10 @@
 package mcp
 
 import (
+	"time"
+
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -12,6 +15,9 @@ type Observer interface {
 	// Duplicate is a call that repeats one that is settled, in_flight, unknown or observed.
 	Duplicate(workflow, of string)
 	StoreError(workflow string)
+	// Attempted is a call that was sent, or that could not be. tier is the server's name as well; failure is the kind of a
+	// failure, empty for a success; took is the time from the record of the attempt to its end.
+	Attempted(workflow, tier string, end ledger.AttemptEnd, failure string, took time.Duration)
 }
 
 type silent struct{}
@@ -19,6 +25,19 @@ type silent struct{}
 func (silent) Lookup(string)            {}
 func (silent) Duplicate(string, string) {}
 func (silent) StoreError(string)        {}
+
+func (silent) Attempted(string, string, ledger.AttemptEnd, string, time.Duration) {}
+
+// measure tells the observer of the attempt's end, once: an attempt that became a task ends with that.
+func (f *flight) measure(end ledger.AttemptEnd, failure string) {
+	f.mu.Lock()
+	again, begun := f.measured, f.begun
+	f.measured = true
+	f.mu.Unlock()
+	if !again && !mutant.On("mcp-attempt-unmeasured") {
+		f.p.observer.Attempted(f.c.s.srv.name, f.c.s.srv.name, end, failure, time.Since(begun))
+	}
+}
 
 // observe passes a call on unchanged (mode: observe). What would have been done is put on record beside it, and a store that is
 // away only costs the record.
@@ -63,6 +82,7 @@ func (s *session) observe(c *call, to sink) {
 // observed puts on record how a call that was only watched ended.
 func (s *session) observed(c *call, op *intent.Op, got reply) {
 	v := c.rule.judge(got)
+	s.p.observer.Attempted(s.srv.name, s.srv.name, v.end, v.kind, s.p.since(op))
 	var err error
 	switch {
 	case v.end == ledger.AttemptUnknown && op.Head().Hold:

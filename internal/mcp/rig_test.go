@@ -72,10 +72,16 @@ func (c *clock) pass(d time.Duration) {
 type counts struct {
 	mu   sync.Mutex
 	dups map[string]int
+	ends []string
 }
 
 func (c *counts) Lookup(string)     {}
 func (c *counts) StoreError(string) {}
+func (c *counts) Attempted(_, _ string, end ledger.AttemptEnd, failure string, _ time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ends = append(c.ends, strings.TrimSpace(end.String()+" "+failure))
+}
 func (c *counts) Duplicate(_, of string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // session is one client and its own connection to one server: ids and streams of two sessions never meet. A
@@ -67,6 +69,7 @@ type pending struct {
 	head   head
 	token  string          // progress token towards the server
 	was    json.RawMessage // as the client wrote it, where it had to be changed
+	charge int             // bytes that it counts for in Proxy.memory
 	to     sink
 	done   func(reply)
 	resent bool
@@ -120,7 +123,10 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	if len(s.pending) >= maxPending {
 		return outgoing{}, errBusy
 	}
-	r.id, r.conn = s.p.next(), c
+	if !s.p.memory.TakeMemory(len(raw)) {
+		return outgoing{}, errMemory
+	}
+	r.id, r.conn, r.charge = s.p.next(), c, len(raw)
 	s.pending[r.id] = r
 	s.used = time.Now()
 	if t := gjson.GetBytes(params, "_meta.progressToken"); t.Exists() && t.Index > 0 {
@@ -152,6 +158,9 @@ func (s *session) takeLocked(id int64) *pending {
 		return nil
 	}
 	delete(s.pending, id)
+	if !mutant.On("mcp-keeps-memory") {
+		s.p.memory.GiveMemory(r.charge)
+	}
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}

@@ -159,6 +159,11 @@ func (m *Meter) Attempt(a gateway.Attempt) {
 	}
 }
 
+// Attempted implements mcp.Observer.
+func (m *Meter) Attempted(workflow, tier string, end ledger.AttemptEnd, failure string, took time.Duration) {
+	m.Attempt(gateway.Attempt{Workflow: workflow, Tier: tier, End: end, Error: failure, Took: took})
+}
+
 func statusClass(status int) string {
 	if status < 100 || status > 599 {
 		return "none"
