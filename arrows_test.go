@@ -39,10 +39,16 @@ var bans = []struct {
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
 	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
 		"the data plane knows no driver, and telemetry only as an Observer"},
+	{"internal/mcp", []string{"ledger/sqlite", "internal/gateway", "internal/provider", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
+		"the MCP proxy knows no driver, and telemetry only as an Observer"},
 	{"internal/sim", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/upstream"},
 		"the far side of our tests shares no code with what it tests"},
+	{"internal/reconcile", []string{"ledger/sqlite", "internal/gateway", "internal/admin", "internal/cli", "internal/telemetry"},
+		"evidence is read by the port, and moves nothing by itself"},
 	{"internal/demo", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the demo sees what a user sees: processes"},
+	{"internal/audit", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the audit sees what a client sees"},
 	{"internal/proc", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "processes are run, not linked"},
+	{"internal/explain", []string{"ledger/sqlite", "internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an explanation is a pure function of a policy and a question"},
 	{"internal/admin", []string{"ledger/sqlite", "internal/cli", "internal/sim"}, "the API knows no driver"},
 }
 

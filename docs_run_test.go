@@ -96,7 +96,7 @@ func newBench(t *testing.T, found [][]string) *bench {
 	args := []string{"--upstream", "openai=" + sim.URL + "/v1", "--upstream", "anthropic=" + sim.URL, "--upstream", "gemini=" + sim.URL}
 	for _, b := range found {
 		if b[1] == "yaml config" {
-			if err := os.WriteFile(filepath.Join(dir, "holdfast.yaml"), []byte(b[2]), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "holdfast.yaml"), []byte(strings.ReplaceAll(b[2], "127.0.0.1:9797", host(t, sim.URL))), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			args = append(args, "--config", "holdfast.yaml")

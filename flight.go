@@ -356,16 +356,24 @@ func (fl *flight) keepLate(p product, err error) {
 	f.mu.Unlock()
 	defer f.late.Done()
 	e := intent.Ending{End: ledger.AttemptSuccess, Reason: "the function returned after its time was over"}
-	var body *ledger.Body
+	s := intent.Settlement{Outcome: ledger.OutcomeSuccess, Visibility: ledger.VisBackground}
 	switch {
 	case err != nil && definite(err):
-		e.End, e.Error = ledger.AttemptFailed, "function_error"
+		e.End, e.Error, s.Outcome = ledger.AttemptFailed, "function_error", ledger.OutcomeFailed
 	case err != nil:
 		e.End, e.Error = ledger.AttemptUnknown, "function_error"
+		fl.record(fl.op.Evidence(e, nil))
+		return
 	case p.fault == nil && int64(len(p.data)) <= f.e.policy.Limits.MaxResponseBytes:
-		body = &ledger.Body{ContentType: p.contentType, Data: p.data}
+		s.Answer = &ledger.Answer{HTTPStatus: 200, Header: map[string][]string{"Content-Type": {p.contentType}}, Source: fl.q.head.Provider, HasBody: true}
+		s.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: p.contentType, Data: p.data}
 	}
-	fl.record(fl.op.Evidence(e, body))
+	if s.Ending = e; err == nil {
+		s.KeepUntil = fl.keepUntil()
+	}
+	ctx, stop := context.WithTimeout(context.Background(), f.e.policy.Limits.CommitWait)
+	defer stop()
+	fl.record(f.e.log.Late(ctx, fl.op.ID(), s))
 }
 
 func (fl *flight) observe(end ledger.AttemptEnd, kind string) {

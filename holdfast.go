@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -18,6 +19,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/reconcile"
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -30,10 +32,12 @@ import (
 type Config struct {
 	// File is a holdfast.yaml.
 	File string
-	// Listen, Admin, Store and Env win over the file where they are set.
+	// Listen, Admin, Store (sqlite:FILE or FILE) and Env win over the file where they are set.
 	Listen, Admin, Store, Env string
 	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
 	Embedded bool
+	// Stderr gets what MCP servers that run as child processes write there. Default: nowhere.
+	Stderr io.Writer
 	// Upstreams are NAME=BASE_URL, each replacing the base URL of a provider.
 	Upstreams []string
 	// Getenv looks variables up. Default os.LookupEnv.
@@ -66,6 +70,7 @@ type Engine struct {
 	meter   *telemetry.Meter
 	routes  *route.Table
 	client  upstream.Client
+	mcp     mcpService
 
 	embedded  bool
 	functions *functions
@@ -73,6 +78,9 @@ type Engine struct {
 	exchanges exchanges // of Transport
 	handling  sync.Mutex
 	handlers  map[string]Handler
+	finders   map[string]Reconciler // by workflow
+
+	reconcilers *reconcile.Set
 
 	data, admin *server
 	background  sync.WaitGroup
@@ -99,7 +107,7 @@ func New(c Config) (*Engine, error) {
 	if refused != nil {
 		return nil, configError(refused)
 	}
-	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded}, nil
+	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}, nil
 }
 
 func configError(faults []policy.Fault) *ConfigError {
@@ -153,11 +161,17 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger, Routes: e.routes,
 		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }})
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
-		API: api.Tenants(gateway.Tenant), Observer: e.meter, Logger: e.logger})
+		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
 		return err
 	}
+	if err = e.startMCP(ctx, api); err != nil {
+		return err
+	}
 	if e.functions, err = newFunctions(ctx, e); err != nil {
+		return err
+	}
+	if err = e.newReconcilers(ctx); err != nil {
 		return err
 	}
 	if err = e.listen(api); err != nil {
@@ -220,6 +234,7 @@ func (e *Engine) Stop(ctx context.Context) error {
 		e.logger.Info("draining", "limit", e.policy.Limits.DrainWait)
 		var functions sync.WaitGroup
 		functions.Go(func() { e.drainFunctions(ctx) })
+		functions.Go(func() { e.mcp.close(ctx) })
 		e.gateway.Drain(ctx)
 		functions.Wait()
 	}
@@ -260,13 +275,14 @@ func (e *Engine) close() error {
 	if e.admin != nil {
 		errs = append(errs, e.admin.close())
 	}
+	over, stop := context.WithCancel(context.Background())
+	stop()
+	e.mcp.close(over)
 	e.exchanges.close()
 	if e.client != nil {
 		e.client.CloseIdle()
 	}
 	if e.functions != nil {
-		over, cancel := context.WithCancel(context.Background())
-		cancel()
 		e.drainFunctions(over)
 		e.functions.close()
 	}
@@ -274,6 +290,9 @@ func (e *Engine) close() error {
 		e.stop()
 	}
 	e.background.Wait()
+	if e.reconcilers != nil {
+		errs = append(errs, e.reconcilers.Close())
+	}
 	if e.routes != nil {
 		e.routes.Close()
 	}
@@ -294,6 +313,7 @@ func (e *Engine) runBackground() {
 	e.stop = stop
 	e.background.Go(func() { _ = e.log.Run(ctx) })
 	e.background.Go(func() { e.sweep(ctx) })
+	e.background.Go(func() { _ = e.log.Reconcile(ctx, intent.Patrol{Plan: e.reconcilers.Plan, Returned: e.returned}) })
 }
 
 func (e *Engine) sweep(ctx context.Context) {

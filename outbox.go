@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -66,6 +67,8 @@ type Outbox struct {
 	stop  context.CancelFunc
 	all   sync.WaitGroup // the loop and the workers
 
+	returned atomic.Bool // evidence gave work back
+
 	mu      sync.Mutex
 	in      map[string]bool // rows in hand
 	trouble string          // said last
@@ -77,7 +80,8 @@ const outboxProvider = "outbox"
 // outboxPage is how many rows are read at a time.
 const outboxPage = 100
 
-// Outbox begins to do what DoTx wrote and writes into db. An engine has one, and Stop ends it.
+// Outbox begins to do what DoTx wrote and writes into db. An engine has one, and Stop ends it. [MigrateOutbox] comes
+// before it. Rows that no handler here or elsewhere does are spoken of in the log.
 func (e *Engine) Outbox(db *sql.DB, c OutboxConfig) (*Outbox, error) {
 	if e.functions == nil {
 		return nil, refusal(ErrDraining, "the engine is not running: Start comes first")
@@ -85,9 +89,15 @@ func (e *Engine) Outbox(db *sql.DB, c OutboxConfig) (*Outbox, error) {
 	if e.outbox != nil {
 		return nil, refusal(ErrInvalid, "this engine has an outbox already")
 	}
+	if err := migrated(db); err != nil {
+		return nil, err
+	}
 	ctx, stop := context.WithCancel(context.Background())
 	o := e.newOutbox(db, c)
-	o.stop, e.outbox = stop, o
+	o.stop = stop
+	e.handling.Lock()
+	e.outbox = o
+	e.handling.Unlock()
 	o.all.Go(func() { o.run(ctx) })
 	return o, nil
 }
@@ -113,12 +123,19 @@ func (o *Outbox) Notify() {
 func (o *Outbox) run(ctx context.Context) {
 	ticker := time.NewTicker(o.every)
 	defer ticker.Stop()
-	resumed := false
+	resumed, spoken := false, time.Now().Add(orphanAge-orphanEvery)
 	for {
+		if o.returned.CompareAndSwap(true, false) {
+			resumed = false
+		}
 		if !resumed {
 			resumed = o.say(o.resume(ctx))
 		}
 		o.say(o.pass(ctx))
+		if now := time.Now(); now.Sub(spoken) >= orphanEvery {
+			spoken = now
+			o.say(o.sayOrphans(ctx, now))
+		}
 		select {
 		case <-ctx.Done():
 			return

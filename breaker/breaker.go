@@ -76,12 +76,12 @@ func share(n, replicas int) int { return max(1, n/max(1, replicas)) }
 // Result is what the end of a call says of the provider's health.
 type Result uint8
 
-// The results. Ignored says nothing of it: a 4xx, a cancel of the client's or of ours, a deadline too short to be fair,
+// The results. Ignored, the zero Result, says nothing of it: a 4xx, a cancel of the client's or of ours, a deadline too short to be fair,
 // a limit of rate or quota.
 const (
-	Success Result = iota
+	Ignored Result = iota
+	Success
 	Failure
-	Ignored
 )
 
 // Breaker guards one route. It is safe for concurrent use; a call that succeeds takes no lock and allocates nothing.

@@ -71,7 +71,7 @@ func TestDifferentialRate(t *testing.T) {
 				if rng.IntN(4) == 0 {
 					time.Sleep(time.Duration(rng.IntN(8)) * time.Second) // whole tenths of the window
 				}
-				if !both(b, other, Result(rng.IntN(5)/3)) {
+				if !both(b, other, Success+Result(rng.IntN(5)/3)) {
 					t.Fatalf("schedule %d, call %d: one admits it, the other does not", seed, i)
 				}
 				if b.State() == Open {

@@ -65,6 +65,12 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 	o.st, o.running = c.st, c.running
 	o.mu.Unlock()
 	if from != c.st.State {
+		switch ledger.Unknown {
+		case c.st.State:
+			o.log.patrol.lost(o.head.ID)
+		case from:
+			o.log.patrol.found(o.head.ID)
+		}
 		o.log.observe(Change{Head: &o.head, From: from, To: c.st.State, Outcome: c.st.Outcome})
 	}
 	return nil

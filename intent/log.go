@@ -57,6 +57,7 @@ type Log struct {
 	timers  sync.Pool // of *time.Timer, stopped
 	settler *settler
 	alone   bool
+	patrol  *patrol
 }
 
 // New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
@@ -75,7 +76,7 @@ func New(c Config) *Log {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
-	g.stopped, g.settler = make(chan struct{}), newSettler()
+	g.stopped, g.settler, g.patrol = make(chan struct{}), newSettler(), newPatrol()
 	g.pending.Go(g.settler.run)
 	return g
 }
@@ -126,6 +127,7 @@ type Begin struct {
 	Visibility ledger.Visibility
 	ExpiresAt  time.Time
 	Request    *ledger.Body // kept for jobs and tools
+	Sent       *ledger.Body // what the first attempt sends, where that differs from Request
 }
 
 // DuplicateError says who holds the claim that a Begin asked for. It is a ledger.ErrClaimed.
@@ -154,8 +156,10 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	} else if !b.DerivedUntil.IsZero() {
 		w.DerivedKey, w.DerivedUntil = b.Head.Key, b.DerivedUntil
 	}
-	if b.Request != nil {
-		w.Bodies = []ledger.Body{*b.Request}
+	for _, body := range [...]*ledger.Body{b.Request, b.Sent} {
+		if body != nil {
+			w.Bodies = append(w.Bodies, *body)
+		}
 	}
 	err := o.commit(c, w, func() { o.neverSent("the commit came after the caller was refused") })
 	if errors.Is(err, ledger.ErrClaimed) {

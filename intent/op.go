@@ -137,8 +137,8 @@ func (c *change) endAttempt(e Ending) error {
 	switch {
 	case e.End == ledger.AttemptFailed || e.End == ledger.AttemptNotSent:
 		// A definite failure behind an unknown one leaves the intent where the unknown one put it: dispatched
-		// (semantics 36).
-		if c.st.BilledMaybe > 0 {
+		// (semantics 36). A held one went on behind an unknown attempt by evidence alone: it did not happen.
+		if c.st.BilledMaybe > 0 && !c.op.head.Hold {
 			c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
 			return nil
 		}
@@ -149,20 +149,6 @@ func (c *change) endAttempt(e Ending) error {
 		c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
 	}
 	return nil
-}
-
-// Again records the end of an attempt and the next one, which may leave when it returns nil, in one commit. A held
-// intent, whose definite failure must outlast a crash before the next attempt, takes EndAttempt and Dispatch instead.
-func (o *Op) Again(e Ending, a Attempt) error {
-	if o.head.Hold {
-		return ErrHeld
-	}
-	c := o.change(o.log.ledger.Now())
-	if err := c.endAttempt(e); err != nil {
-		return err
-	}
-	c.dispatch(c.nextStep(), &a)
-	return o.commit(c, c.write(), o.lateDispatch)
 }
 
 // Await keeps an intent of which nothing is on its way in this owner's hands, in a lane, until it may be sent.

@@ -93,6 +93,14 @@ type Ledger interface {
 	Close() error
 }
 
+// KeyFilter is an ability that a Ledger may have: to say of most derived keys, without a read each, that nothing is
+// found under them.
+type KeyFilter interface {
+	// DerivedKeys returns a test of the keys that are inside their window now. Where it is false, Derived returns no
+	// intent that was written before; where it is true, it may. It is nil when there are more than limit of them.
+	DerivedKeys(ctx context.Context, limit int) (func(key string) bool, error)
+}
+
 // Write is one atomic change to one intent. Either Insert is set (a new intent) or ID and Version are (a
 // compare-and-set on an existing one). All parts apply together or not at all.
 type Write struct {
@@ -201,6 +209,7 @@ const (
 	BodyPartial  BodyKind = 3 // evidence: an answer that was cut
 	BodyLate     BodyKind = 4 // evidence: a result that came after its lease or its state had moved on
 	BodyEvidence BodyKind = 5 // what a reconciler read
+	BodySent     BodyKind = 6 // what was sent, where that is not what the caller sent
 )
 
 // Body is one stored body, uncompressed in memory; drivers may compress it on disk.

@@ -195,6 +195,10 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record) 
 		a.away(w, err)
 		return
 	}
+	if v.Call, err = a.toolCall(r.Context(), rec); err != nil {
+		a.away(w, err)
+		return
+	}
 	answer(w, v)
 }
 
@@ -241,7 +245,15 @@ func (a *API) resolve(w http.ResponseWriter, r *http.Request) {
 
 // ttl is how long a resolved success keeps its key.
 func (a *API) ttl(rec *ledger.Record) time.Duration {
-	if wf := a.Policy.Workflow(rec.Workflow); wf != nil {
+	if s := a.Policy.ToolServer(rec.Workflow); s != nil && rec.Provider == gateway.ToolProvider {
+		p := a.Policy.Call(s, s.Find(rec.Method, strings.TrimPrefix(rec.Path, "/tools/"+s.Name)), rec.Method)
+		return p.TTL
+	}
+	wf := a.Policy.Workflow(rec.Workflow)
+	if rec.Provider == "function" || rec.Provider == "outbox" {
+		wf = a.Policy.ForFunction(rec.Workflow)
+	}
+	if wf != nil {
 		return wf.Idempotency.TTL
 	}
 	return 24 * time.Hour

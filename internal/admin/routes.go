@@ -39,7 +39,7 @@ type Order struct {
 // FaultOrder is the body of POST /holdfast/v1/routes/fault.
 type FaultOrder struct {
 	Order
-	Probability float64 `json:"probability"` // above 0, at most 1
+	Probability *float64 `json:"probability,omitempty"` // above 0, at most 1; 1 if left out
 	// Status answers in the provider's place, with RetryAfterMs and Body; 0 lets the call go on.
 	Status       int    `json:"status,omitempty"`
 	RetryAfterMs int64  `json:"retry_after_ms,omitempty"`
@@ -114,6 +114,9 @@ func (o *Order) check(action string) error {
 			return fmt.Errorf("%s has control characters", f.name)
 		}
 	}
+	if o.Route != "" && !strings.Contains(o.Route, "*") && strings.Count(o.Route, "/") < 3 { // a model's name may hold more
+		return fmt.Errorf("%q can match nothing, as a route is provider/model/endpoint/credential; did you mean '%s/*'?", o.Route, strings.TrimRight(o.Route, "/"))
+	}
 	if (action == "pause" || action == "trip") && strings.TrimSpace(o.Reason) == "" {
 		return fmt.Errorf("%s takes a reason: it is what clients are told, and what the next operator finds", action)
 	}
@@ -146,7 +149,10 @@ func (a *API) fault(w http.ResponseWriter, r *http.Request, who *policy.AuthKey)
 
 // read turns the milliseconds of the wire into times, none of which overflows.
 func (o *FaultOrder) read(now time.Time, most time.Duration) (route.Fault, error) {
-	f := route.Fault{Probability: o.Probability, Status: o.Status, Body: o.Body, Cut: o.CutBytes}
+	f := route.Fault{Probability: 1, Status: o.Status, Body: o.Body, Cut: o.CutBytes}
+	if o.Probability != nil {
+		f.Probability = *o.Probability
+	}
 	for _, t := range []struct {
 		name string
 		ms   int64
@@ -159,7 +165,7 @@ func (o *FaultOrder) read(now time.Time, most time.Duration) (route.Fault, error
 	}
 	switch {
 	case o.ForMs <= 0 || o.ForMs > most.Milliseconds():
-		return f, fmt.Errorf("a fault ends by itself: for_ms is at least 1 and at most drills.max, %s here", policy.Span(most))
+		return f, fmt.Errorf("a fault ends by itself: for_ms is above 0 and at most drills.max, %s here", policy.Span(most))
 	case o.Status == 0 && (o.RetryAfterMs > 0 || o.Body != ""):
 		return f, errors.New("retry_after_ms and body belong to an answer of the fault's own: give it a status")
 	case o.Status != 0 && o.CutBytes != 0:
@@ -183,6 +189,9 @@ func (a *API) obeyed(w http.ResponseWriter, who *policy.AuthKey, in Order, out O
 		log.Warn("an operator's order was carried out in part", "error", err)
 		w.Header().Set("Retry-After", "2")
 		fail(w, http.StatusServiceUnavailable, "store_unavailable", strings.ReplaceAll(err.Error(), "route: ", ""))
+	case out.Action == "heal" && out.Known == 0:
+		log.Info("an operator's order found nothing to heal")
+		answer(w, out)
 	default:
 		log.Warn("an operator's order was carried out", "known", out.Known)
 		answer(w, out)

@@ -91,6 +91,9 @@ func TestRoutesAreToldAndShown(t *testing.T) {
 		t.Errorf("after the reset a restart would find %v %v", rows, err)
 	}
 
+	if out := told(t, h, "fault", `{"route":"*/gpt-5/*","status":503,"for_ms":60000}`); out.Until == nil || one().Fault.Probability != 1 {
+		t.Errorf("without a probability: %+v", out)
+	}
 	out := told(t, h, "fault", `{"route":"*/gpt-5/*","probability":0.25,"status":429,"retry_after_ms":5000,"latency_ms":20,"for_ms":60000}`)
 	if out.Known != 1 || out.Until == nil {
 		t.Errorf("%+v", out)
@@ -98,11 +101,30 @@ func TestRoutesAreToldAndShown(t *testing.T) {
 	if f := one().Fault; f == nil || f.Pattern != "*/gpt-5/*" || f.Probability != 0.25 || f.Status != 429 || f.RetryAfterMs != 5000 || f.LatencyMs != 20 || !f.Until.Equal(*out.Until) {
 		t.Errorf("fault: %+v", f)
 	}
-	if out := told(t, h, "heal", `{"route":"*/gpt-5/"}`); out.Known != 0 {
-		t.Errorf("another pattern healed it: %+v", out)
+	orders := strings.Count(log.String(), "was carried out")
+	if out := told(t, h, "heal", `{"route":"*/gpt-5/"}`); out.Known != 0 || strings.Count(log.String(), "was carried out") != orders {
+		t.Errorf("another pattern healed it: %+v\n%s", out, log)
 	}
 	if out := told(t, h, "heal", `{"route":"*"}`); out.Known != 1 || one().Fault != nil {
 		t.Errorf("not healed: %+v", out)
+	}
+}
+
+// Each order is one line for the operator, the one that says who gave it.
+func TestAnOrderIsOneWarning(t *testing.T) {
+	r := newRig(t)
+	var log bytes.Buffer
+	r.api.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	table := route.New(route.Config{Cooldowns: r.api.Ledger, Logger: r.api.Logger})
+	t.Cleanup(table.Close)
+	r.api.Routes = table
+	h := r.operators(policy.Auth{})
+	for _, action := range []string{"pause", "resume", "trip", "reset"} {
+		log.Reset()
+		told(t, h, action, `{"route":"openai/*","reason":"why","by":"ada"}`)
+		if strings.Count(log.String(), "\n") != 1 || !strings.Contains(log.String(), "by=ada") {
+			t.Errorf("%s: %s", action, &log)
+		}
 	}
 }
 
@@ -116,6 +138,7 @@ func TestOrdersAreStrict(t *testing.T) {
 		`{"route":"*","reason":"a\u001b[2Jb"}`: "pause", `{"route":"` + strings.Repeat("x", 513) + `","reason":"x"}`: "pause",
 		`{"route":"*","by":"` + strings.Repeat("é", 501) + `","reason":"x"}`: "pause", `{"route":7,"reason":"x"}`: "pause",
 		`{"route":"*","probability":1}`: "heal", strings.Repeat("[", 100_000): "pause", `{"route":"*","reason":"` + strings.Repeat("x", 1<<20) + `"}`: "pause",
+		`{"route":"openai","reason":"x"}`: "pause", `{"route":"openai/gpt-5/chat"}`: "heal", fault + `,"route":"openai"}`: "fault",
 		"{}": "fault", `{"route":"*","probability":1,"status":503}`: "fault", fault + `,"for_ms":3600001}`: "fault", fault + `,"for_ms":9223372036854775807}`: "fault",
 		fault + `,"for_ms":-1}`: "fault", fault + `,"probability":0}`: "fault", fault + `,"probability":1.01}`: "fault", fault + `,"status":200}`: "fault",
 		fault + `,"status":0}`: "fault", fault + `,"cut_bytes":1}`: "fault", fault + `,"latency_ms":9223372036854775807}`: "fault",

@@ -55,6 +55,7 @@ type Intent struct {
 	HTTPStatus             int            `json:"http_status"`
 	ClaimUntil             *time.Time     `json:"claim_until"`
 	LeaseOwner             string         `json:"lease_owner"`
+	Call                   *ToolCall      `json:"call,omitempty"` // of an MCP call that is asked for alone
 	History                []ledger.Event `json:"history,omitempty"`
 }
 

@@ -11,13 +11,16 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"regexp"
 	"runtime"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ai/holdfast"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 )
 
 // Main runs the command line and returns the exit status: 0, 1 on a failure or finding, 2 on wrong usage.
@@ -99,6 +102,33 @@ func group(cmd *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return cmd
 }
 
+// flagWords are names that other programs give to what a flag here is for.
+var flagWords = map[string]string{"port": "listen", "host": "listen", "addr": "listen", "address": "listen", "bind": "listen",
+	"file": "config", "conf": "config", "db": "store", "database": "store", "url": "admin"}
+
+// flagLine is a line of the help that describes a flag.
+var flagLine = regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
+
+// flagMeant is a suggestion for a flag that cmd does not have; "" where there is none.
+func flagMeant(cmd *cobra.Command, err error) string {
+	word, ok := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !ok {
+		return ""
+	}
+	meant := flagWords[word]
+	if cmd.Flags().Lookup(meant) == nil {
+		var known []string
+		for _, f := range flagLine.FindAllStringSubmatch(cmd.Flags().FlagUsages(), -1) {
+			known = append(known, strings.ReplaceAll(f[1], "-", "_"))
+		}
+		meant = strings.ReplaceAll(policy.Nearest(word, known), "_", "-")
+	}
+	if meant == "" {
+		return ""
+	}
+	return "; did you mean --" + meant + "?"
+}
+
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
@@ -112,11 +142,11 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return &usageError{fmt.Errorf("%w%s; see %s --help", err, flagMeant(cmd, err), cmd.CommandPath())}
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), traceCommand(), routesCommand(), storeCommand(), benchCommand(), demoCommand())
+		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), traceCommand(), routesCommand(), storeCommand(), mcpCommand(), benchCommand(), demoCommand())
 }
 
 func serveCommand() *cobra.Command {
@@ -134,13 +164,21 @@ what was in flight as interrupted.`,
   holdfast serve --config holdfast.yaml
   holdfast serve --upstream openai=http://127.0.0.1:9797/v1     # against holdfast sim
   holdfast serve --listen 127.0.0.1:0 --admin 127.0.0.1:0 --ready-file ports.json`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("serve takes no FILE by itself; write --config %s", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			logger, err := newLogger(level, format)
 			if err != nil {
 				return &usageError{err}
 			}
-			c.Logger = logger
+			c.Logger, c.Stderr = logger, os.Stderr
+			if _, err := os.Stat(configHere); err == nil && c.File == "" {
+				logger.Warn(configHere + " here is not read; write --config " + configHere)
+			}
 			return profiled(cmd.Context(), profile, func(ctx context.Context) error { return serve(ctx, c, ready) })
 		},
 	}
@@ -148,7 +186,7 @@ what was in flight as interrupted.`,
 	f.StringVar(&c.File, "config", "", "holdfast.yaml; without it the defaults")
 	f.StringVar(&c.Listen, "listen", "", "address of the data plane, e.g. 127.0.0.1:8787")
 	f.StringVar(&c.Admin, "admin", "", "address of the admin API, e.g. 127.0.0.1:8788")
-	f.StringVar(&c.Store, "store", "", "the log, e.g. sqlite:holdfast.db")
+	f.StringVar(&c.Store, "store", "", "the log, sqlite:FILE or FILE")
 	f.StringVar(&c.Env, "env", "", "environment that the store is stamped with")
 	f.StringArrayVar(&c.Upstreams, "upstream", nil, "NAME=BASE_URL of a provider; may be repeated")
 	f.StringVar(&ready, "ready-file", "", "file that gets {\"listen\":ADDRESS,\"admin\":ADDRESS,\"pid\":N} once both listeners accept; removed on the way out")

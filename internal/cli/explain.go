@@ -78,7 +78,7 @@ func explainSignals(out, report io.Writer, stdin io.Reader, file string) error {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return err
+			return wanted("--signals takes lines of JSON, one recorded failure each (docs/signals.md)", err)
 		}
 		defer f.Close()
 		from = f

@@ -6,15 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ai/holdfast/internal/explain"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/signal"
 )
 
@@ -100,7 +103,7 @@ func (a *question) answered(ctx context.Context) (*explain.Explanation, error) {
 		var x explain.Explanation
 		err = api.call(ctx, http.MethodPost, "/holdfast/v1/explain", nil, a.q, &x)
 		if errors.Is(err, errNoSuch) {
-			err = fmt.Errorf("%s explains nothing; it runs an older version", api.name)
+			err = fmt.Errorf("%s explains nothing: it is no admin port, or that of an older version; name the address of `holdfast serve --admin`", api.name)
 		}
 		return &x, err
 	}
@@ -158,6 +161,24 @@ var transports = map[string]struct {
 	"eof": {"EOF", signal.SentAll}, "dns": {"ENOTFOUND", signal.SentNone},
 }
 
+// checkTransport refuses a single word that is neither one of transports nor one that signals are read from: it would
+// be taken for an error of a kind nobody knows.
+func checkTransport(text string) error {
+	if _, ok := transports[text]; ok || strings.ContainsFunc(text, unicode.IsSpace) {
+		return nil
+	}
+	unread := signal.Classify(signal.Answer{Phase: signal.NoResponse, Transport: &signal.Transport{Error: "?"}})
+	read := signal.Classify(signal.Answer{Phase: signal.NoResponse, Transport: &signal.Transport{Error: text}})
+	words := slices.Sorted(maps.Keys(transports))
+	switch near := policy.Nearest(text, words); {
+	case read.Class != unread.Class || read.OutcomeKnown != unread.OutcomeKnown || strings.ToUpper(text) == text:
+		return nil
+	case near != "":
+		return usagef("--transport knows no word %q; did you mean %s?", text, near)
+	}
+	return usagef("--transport is %s, or the words of an error, not %q", strings.Join(words, ", "), text)
+}
+
 func (a *question) noAnswer() error {
 	switch {
 	case a.transport == "" && (a.sent != "" || a.received != 0):
@@ -169,6 +190,9 @@ func (a *question) noAnswer() error {
 		return nil
 	case a.body != "" || len(a.headers) > 0 || a.phase != "":
 		return usagef("--header, --body and --phase are of an answer; with --transport there was none")
+	}
+	if err := checkTransport(a.transport); err != nil {
+		return err
 	}
 	t := &signal.Transport{Error: a.transport, RequestBytesSent: signal.SentAll, ResponseBytes: a.received}
 	if known, ok := transports[a.transport]; ok {
@@ -195,7 +219,7 @@ func argument(s string, stdin io.Reader) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, err
+			return nil, wanted("@FILE is a body as it is sent or came; text without @ is the body itself", err)
 		}
 		defer f.Close()
 		from = f

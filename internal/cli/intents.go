@@ -127,10 +127,18 @@ func (o *listOptions) query() url.Values {
 	return q
 }
 
+// none is what a listing without rows says.
+func (o *listOptions) none() string {
+	if o.all || o.state != "" || o.outcome != "" {
+		return "no operations"
+	}
+	return "nothing unsettled; --all shows what is settled"
+}
+
 // printer prints one JSON array, or a table.
 func (o *listOptions) printer(out io.Writer) (row func(admin.Intent) error, end func() error) {
 	if !o.asJSON {
-		t := &intentTable{now: time.Now()}
+		t := &intentTable{now: time.Now(), none: o.none()}
 		return t.add, func() error { return t.write(out) }
 	}
 	sep := "["
@@ -155,6 +163,7 @@ func (o *listOptions) printer(out io.Writer) (row func(admin.Intent) error, end 
 type intentTable struct {
 	now  time.Time
 	rows []admin.Intent
+	none string // in place of rows
 }
 
 func (t *intentTable) add(v admin.Intent) error {
@@ -164,12 +173,15 @@ func (t *intentTable) add(v admin.Intent) error {
 
 func (t *intentTable) write(out io.Writer) error {
 	if len(t.rows) == 0 {
-		_, err := fmt.Fprintln(out, "no operations")
+		_, err := fmt.Fprintln(out, t.none)
 		return err
 	}
-	tenants := false
+	tenants, model := false, "MODEL"
 	for _, v := range t.rows {
 		tenants = tenants || v.Tenant != t.rows[0].Tenant
+		if isTool(&v) {
+			model = "MODEL/TOOL"
+		}
 	}
 	tenant := func(s string) string {
 		if !tenants {
@@ -178,10 +190,10 @@ func (t *intentTable) write(out io.Writer) error {
 		return s + "\t"
 	}
 	return table(out, func(w io.Writer) {
-		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%sMODEL\tCALLS\tLAST ERROR\n", tenant("TENANT"))
+		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%s%s\tCALLS\tLAST ERROR\n", tenant("TENANT"), model)
 		for _, v := range t.rows {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\t%d\t%s\n", v.ID, ago(v.CreatedAt, t.now), v.State, v.Outcome, clean(v.Workflow, 20),
-				tenant(clean(v.Tenant, 28)), or(clean(v.RequestedModel, 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
+				tenant(clean(v.Tenant, 28)), or(clean(modelOrTool(&v), 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
 		}
 	})
 }
@@ -215,7 +227,7 @@ func intentsShowCommand() *cobra.Command {
 }
 
 func intentsResolveCommand() *cobra.Command {
-	var addr, tenant string
+	var addr, store, tenant string
 	var r admin.Resolution
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -225,32 +237,48 @@ func intentsResolveCommand() *cobra.Command {
 request does nothing; failed releases it, so that a repeated request is executed. The log keeps who said so, and why.
 
 KEY_OR_ID is an id or its beginning, a full idem:… key or the caller's own. ` + "`holdfast intents list --state unknown`" + ` lists
-what can be resolved.`,
+what can be resolved.
+
+With --store it goes through whatever process holds the store, an mcp proxy too; where none does, this one writes it.`,
 		Example: `  holdfast intents list --state unknown
   holdfast intents resolve 019ad3c8-5f0e-7a51 --outcome success --by alice --reason "charge ch_1 is in the dashboard"
-  holdfast intents resolve order-4711 --outcome failed --by alice --reason "the dashboard has no charge for it"`,
+  holdfast intents resolve order-4711 --outcome failed --by alice --reason "the dashboard has no charge for it"
+  holdfast intents resolve 019ad3c8-5f0e-7a51 --outcome failed --by alice --reason "no such note" --store notes.db`,
 		Args: oneArg("KEY_OR_ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.Outcome != "" && r.Outcome != "success" && r.Outcome != "failed" {
+				return usagef("--outcome is success (the effect took place) or failed (it did not), not %q", r.Outcome)
+			}
 			if r.Outcome != "success" && r.Outcome != "failed" || strings.TrimSpace(r.By) == "" || strings.TrimSpace(r.Reason) == "" {
 				return usagef("resolve takes --outcome success or failed, --by NAME and --reason TEXT: the log keeps who decided and why")
+			}
+			resolve := func(api *adminAPI) error {
+				v, err := lookup(cmd.Context(), api, args[0], tenant, ledger.Unknown)
+				if err != nil {
+					return err
+				}
+				id := v.ID
+				if v, err = api.resolve(cmd.Context(), id, r); err != nil {
+					return fmt.Errorf("%s: %w", id, err)
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), v)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s; by %s: %s\n", v.ID, v.State, v.Outcome, clean(r.By, 0), clean(r.Reason, 0))
+				return err
+			}
+			if store != "" {
+				path, err := storePath(store)
+				if err != nil {
+					return err
+				}
+				return withHolder(cmd.Context(), path, resolve)
 			}
 			api, err := dialAdmin(addr)
 			if err != nil {
 				return err
 			}
-			v, err := lookup(cmd.Context(), api, args[0], tenant, ledger.Unknown)
-			if err != nil {
-				return err
-			}
-			id := v.ID
-			if v, err = api.resolve(cmd.Context(), id, r); err != nil {
-				return fmt.Errorf("%s: %w", id, err)
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), v)
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, %s; by %s: %s\n", v.ID, v.State, v.Outcome, clean(r.By, 0), clean(r.Reason, 0))
-			return err
+			return resolve(api)
 		},
 	}
 	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
@@ -259,5 +287,7 @@ what can be resolved.`,
 	cmd.Flags().StringVar(&r.Reason, "reason", "", "why: what was seen on the far side")
 	jsonFlag(cmd, &asJSON)
 	adminFlags(cmd, &addr)
+	cmd.Flags().StringVar(&store, "store", "", "the store itself, sqlite:FILE or FILE, instead of a gateway's address")
+	cmd.MarkFlagsMutuallyExclusive("admin", "store")
 	return cmd
 }

@@ -225,7 +225,7 @@ func readBody(file string, stdin io.Reader, limit int64) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return nil, err
+			return nil, wanted("FILE is the body of a request as it is sent, - is standard input", err)
 		}
 		defer f.Close()
 		from = f

@@ -52,6 +52,7 @@ func (s *operationSource) with(ctx context.Context, f func(*adminAPI) error) err
 
 var (
 	intentID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+	shortID  = regexp.MustCompile(`^[0-9a-fA-F]{1,5}$`)
 	idPrefix = regexp.MustCompile(`^[0-9a-fA-F][0-9a-fA-F-]{5,34}$`)
 )
 
@@ -78,6 +79,9 @@ func lookup(ctx context.Context, api *adminAPI, name, tenant string, preferred .
 	}
 	if errors.Is(err, errNoSuch) {
 		v, err = byPrefix(ctx, api, name, url.Values{"all": {"1"}}, tenant)
+	}
+	if errors.Is(err, errNoSuch) && shortID.MatchString(name) {
+		return v, fmt.Errorf("no operation has the key %q; the beginning of an id takes six characters or more", name)
 	}
 	if errors.Is(err, errNoSuch) {
 		return v, fmt.Errorf("no operation has the id or the key %q%s; holdfast intents list --all shows what there is", clean(name, 80), ofTenant(tenant))

@@ -160,6 +160,15 @@ func (p *progress) done() {
 	}
 }
 
+// wanted says of a file that cannot be opened what it is to be.
+func wanted(what string, err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) && errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no file %s; %s", path.Path, what)
+	}
+	return fmt.Errorf("%w; %s", err, what)
+}
+
 // replaceFile writes a file beside path and puts it there when it is complete. It is for its owner alone.
 func replaceFile(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -91,51 +90,28 @@ func sinceWhen(s string, now time.Time) (time.Time, error) {
 	return now, usagef("--since is an age such as 7d or 12h, or a time such as 2026-11-29T20:00:00Z, not %q", s)
 }
 
-// open is the log to read: a running gateway's, or a store's.
-func (f *replayFlags) open(ctx context.Context) (*adminAPI, func() error, error) {
-	if f.admin != "" {
-		api, err := dialAdmin(f.admin)
-		return api, func() error { return nil }, err
-	}
-	found, err := f.store.find()
-	if err != nil {
-		return nil, nil, err
-	}
-	return openBeside(ctx, found.path)
-}
-
-// replayPage is how many operations are held at a time.
-const replayPage = 1000
-
-// read hands the tally every operation since from, newest first.
+// read hands the tally every operation since then, newest first.
 func (f *replayFlags) read(ctx context.Context, t *replayTally, report io.Writer) (err error) {
-	api, done, err := f.open(ctx)
+	from, err := f.open(ctx, t.since)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, done()) }()
+	defer func() { err = errors.Join(err, from.Close()) }()
 	seen := newCounter(report)
 	defer seen.done()
-	q := url.Values{"all": {"1"}, "limit": {strconv.Itoa(replayPage)}, "newer_than": {t.since.UTC().Format(time.RFC3339)}}
-	if f.workflow != "" {
-		q.Set("workflow", f.workflow)
-	}
-	for {
-		page, err := api.list(ctx, q)
+	for before := ""; ; {
+		page, err := from.page(ctx, before)
 		if err != nil {
 			return err
 		}
 		for i := range page {
 			v := &page[i]
 			if t.needsHistory(v) {
-				whole, err := api.intent(ctx, v.ID)
-				if errors.Is(err, errNoSuch) {
-					continue // swept meanwhile
-				}
-				if err != nil {
+				if err := from.history(ctx, v); errors.Is(err, errNoSuch) {
+					continue
+				} else if err != nil {
 					return err
 				}
-				v = &whole
 			}
 			t.add(v)
 			seen.add()
@@ -143,7 +119,7 @@ func (f *replayFlags) read(ctx context.Context, t *replayTally, report io.Writer
 		if len(page) < replayPage {
 			return nil
 		}
-		q.Set("before", page[len(page)-1].ID)
+		before = page[len(page)-1].ID
 	}
 }
 

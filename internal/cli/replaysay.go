@@ -43,6 +43,8 @@ type replayCost struct {
 	// Unpriced are calls that are not in these sums: their model has no price, or none of its calls said its usage.
 	Unpriced       int      `json:"calls_unpriced"`
 	UnpricedModels []string `json:"models_unpriced,omitempty"`
+
+	priced bool // something is in these sums
 }
 
 const perTokens = 1e6 // prices are per million tokens
@@ -59,6 +61,7 @@ func (t *replayTally) cost(w *workflowTally) replayCost {
 			}
 			continue
 		}
+		c.priced = true
 		usd := func(i, o int64) float64 { return (float64(i)*in + float64(o)*out) / perTokens }
 		mean := usd(m.in, m.out) / float64(m.calls)
 		c.Seen += usd(m.in, m.out)
@@ -168,12 +171,24 @@ func (w *replayWorkflow) lines() [][2]string {
 	if c.Billed > 0 {
 		lines = append(lines, [2]string{"possibly billed", fmt.Sprintf("%s, %d of them saved", plural(c.Billed, "attempt"), c.BilledSaved)})
 	}
-	cost := fmt.Sprintf("$%.4f seen; $%.4f saved, %s added", k.Seen, k.Saved, dollars(k.AddedAtLeast, k.AddedAtMost))
-	if k.Unpriced > 0 {
-		cost += fmt.Sprintf("; not known of %s (%s): models has no price, or none of their answers told its usage",
-			plural(k.Unpriced, "call"), clean(strings.Join(k.UnpricedModels, ", "), 120))
+	return append(lines, [2]string{"cost", k.say()})
+}
+
+// say is in words what is known of the cost, and of how much nothing is.
+func (k *replayCost) say() string {
+	unpriced := fmt.Sprintf("not known of %s (%s): models has no price, or none of their answers told its usage",
+		plural(k.Unpriced, "call"), clean(strings.Join(k.UnpricedModels, ", "), 120))
+	switch {
+	case !k.priced && k.Unpriced > 0:
+		return unpriced
+	case !k.priced:
+		return "not known: no answer told its usage"
 	}
-	return append(lines, [2]string{"cost", cost})
+	sums := fmt.Sprintf("$%.4f seen; $%.4f saved, %s added", k.Seen, k.Saved, dollars(k.AddedAtLeast, k.AddedAtMost))
+	if k.Unpriced > 0 {
+		sums += "; " + unpriced
+	}
+	return sums
 }
 
 func spread(least, most int) string {

@@ -184,6 +184,7 @@ func faultCommand() *cobra.Command {
 	var flags orderFlags
 	var in admin.FaultOrder
 	var retryAfter, latency, length time.Duration
+	var probability float64
 	cmd := &cobra.Command{
 		Use:   "fault ROUTE",
 		Short: "Make calls on routes fail on purpose, for a while; the gateway must allow it",
@@ -209,14 +210,15 @@ own answer off. A fault under the same pattern takes the place of the one before
 				}
 				*d.to = d.d.Milliseconds()
 			}
+			in.Probability = &probability
 			if in.Status == 0 && latency == 0 && in.CutBytes == 0 {
 				return usagef("fault takes what is to happen: --status N, --latency TIME or --cut BYTES; see %s --help", cmd.CommandPath())
 			}
-			return flags.give(cmd, "fault", in, sayFault)
+			return byFlags(flags.give(cmd, "fault", in, sayFault))
 		},
 	}
 	f := cmd.Flags()
-	f.Float64Var(&in.Probability, "probability", 1, "share of the attempts that meet it, above 0 and at most 1")
+	f.Float64Var(&probability, "probability", 1, "share of the attempts that meet it, above 0 and at most 1")
 	f.IntVar(&in.Status, "status", 0, "answer this status, 300 to 599, in the provider's place")
 	f.DurationVar(&retryAfter, "retry-after", 0, "with Retry-After")
 	f.StringVar(&in.Body, "body", "", "with this body (default the error that the API called would give)")
@@ -226,6 +228,16 @@ own answer off. A fault under the same pattern takes the place of the one before
 	f.StringVar(&in.Reason, "reason", "", "why, for the gateway's log")
 	flags.add(cmd)
 	return cmd
+}
+
+// byFlags names in a refusal the flags that stand for the API's fields.
+func byFlags(err error) error {
+	var usage *usageError
+	if !errors.As(err, &usage) {
+		return err
+	}
+	return &usageError{errors.New(strings.NewReplacer("retry_after_ms", "--retry-after", "latency_ms", "--latency", "for_ms", "--for",
+		"cut_bytes", "--cut", ", in milliseconds", "").Replace(err.Error()))}
 }
 
 func sayFault(o admin.Obeyed) (string, error) {

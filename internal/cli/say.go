@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mcp"
 )
 
 // sayRuns answers whether the operation ran more than once.
@@ -36,7 +38,8 @@ func (t *trace) sayCounts() string {
 	for _, c := range []struct {
 		n    int
 		what string
-	}{{t.succeeded, "succeeded"}, {t.failed, "failed for certain"}, {t.unknown, "unknown"}, {t.notSent, "never sent"}, {t.running, "on its way"}} {
+	}{{t.succeeded - t.settledGood, "succeeded"}, {t.settledGood, "unknown at first, then settled as a success"}, {t.failed - t.settledBad, "failed for certain"},
+		{t.settledBad, "unknown at first, then settled as a failure"}, {t.unknown, "unknown"}, {t.notSent, "never sent"}, {t.running, "on its way"}} {
 		if c.n > 0 {
 			ends = append(ends, fmt.Sprintf("%d %s", c.n, c.what))
 		}
@@ -45,7 +48,7 @@ func (t *trace) sayCounts() string {
 	if len(ends) > 0 {
 		s += " (" + strings.Join(ends, ", ") + ")"
 	}
-	if t.billed > 0 {
+	if t.billed > 0 && !isTool(&t.asked) {
 		s += fmt.Sprintf(", %d possibly billed without an answer", t.billed)
 	}
 	if len(t.ops) > 1 {
@@ -94,23 +97,25 @@ func (t *trace) sayUnknown(now time.Time) string {
 	}
 	lines := make([]string, len(t.periods))
 	for i := range t.periods {
-		lines[i] = t.periods[i].say(now, len(t.ops) > 1)
+		lines[i] = t.periods[i].say(now, len(t.ops) > 1, t.store)
 	}
 	return strings.Join(lines, "\n")
 }
 
-func (p *unknownPeriod) say(now time.Time, several bool) string {
+func (p *unknownPeriod) say(now time.Time, several bool, store string) string {
 	call := fmt.Sprintf("call %d", p.Call)
 	if several {
 		call += " of …" + tail(p.Intent)
 	}
 	why := fmt.Sprintf("%s ended without a known outcome: %s [%s].", call, p.Reason, p.Rule)
 	switch {
+	case !p.Held && p.tool:
+		return "Yes, " + why + " It may have taken effect; by its policy (on_unknown: retry) that held nothing up."
 	case !p.Held:
 		return "Yes, " + why + " It may have been billed; by its policy (on_unknown: retry) that held nothing up."
 	case p.Until == nil:
-		return fmt.Sprintf("Yes, since %s (%s) and still: %s Nothing is sent until evidence or a person ends it:\n"+
-			"holdfast intents resolve %s --outcome success|failed --by NAME --reason TEXT", stamp(p.From), ago(&p.From, now), why, p.Intent)
+		return fmt.Sprintf("Yes, since %s (%s) and still: %s Nothing is sent until evidence or a person ends it:\n%s",
+			stamp(p.From), ago(&p.From, now), why, mcp.ResolveLine(p.Intent, store))
 	}
 	return fmt.Sprintf("Yes, for %s from %s: %s\n%s ended it as %s: %s.", span(p.Until.Sub(p.From)), stamp(p.From), why, p.EndedBy, p.Outcome, or(p.Because))
 }
@@ -124,6 +129,10 @@ func (t *trace) sayKey() string {
 	case "caller":
 		return fmt.Sprintf("It is the caller's own Idempotency-Key, for tenant %s: %s\nThe same key with another path or body is refused; fingerprint of this one: %s",
 			v.Tenant, v.IdempotencyKey, v.Fingerprint)
+	}
+	if isTool(v) {
+		return fmt.Sprintf("It is derived from the call's arguments, or from those that the tool's key: names, on MCP server %s: %s\n"+
+			"Fingerprint of server, tool and arguments: %s; docs/mcp.md says when two calls are one.", v.Workflow, v.IdempotencyKey, v.Fingerprint)
 	}
 	return fmt.Sprintf("It is derived from what the request means to workflow %s: %s\nFingerprint %s; `holdfast key` shows what of a body is hashed.",
 		v.Workflow, v.IdempotencyKey, v.Fingerprint)

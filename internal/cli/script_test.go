@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "stop": stop, "crash": crash, "lose": lose, "await": await, "ports": ports, "post": post, "put": put, "mask": mask, "exits": exits,
-			"short": short, "unstamped": unstamped,
+			"short": short, "unstamped": unstamped, "agrees": agrees,
 		},
 	})
 }
@@ -186,6 +186,35 @@ var revision = regexp.MustCompile(`revision [0-9a-f]{16}\b`)
 // unstamped prints the last standard output without the policy's revision.
 func unstamped(ts *testscript.TestScript, _ bool, args []string) {
 	fmt.Fprint(ts.Stdout(), revision.ReplaceAllString(ts.ReadFile(args[0]), "revision REVISION"))
+}
+
+// agrees INTENT EXPLANATION holds what was explained of an answer to what the log says of a call that got it.
+func agrees(ts *testscript.TestScript, _ bool, args []string) {
+	type decided struct {
+		Action, Rule, Condition, Reason string
+	}
+	var logged struct {
+		History []struct {
+			Kind, End string
+			Evidence  struct{ Decision decided }
+		}
+	}
+	var told struct {
+		Outcome   string
+		Decisions []decided
+	}
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[0])), &logged))
+	ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &told))
+	for _, e := range logged.History {
+		if e.Kind != "attempt_end" {
+			continue
+		}
+		if len(told.Decisions) != 1 || told.Decisions[0] != e.Evidence.Decision || told.Outcome != e.End {
+			ts.Fatalf("explained: %+v\nlogged: %s, %+v", told, e.End, e.Evidence.Decision)
+		}
+		return
+	}
+	ts.Fatalf("no attempt has ended")
 }
 
 var masks = []struct {

@@ -21,7 +21,7 @@ func showIntent(out io.Writer, v *admin.Intent, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintln(out); err != nil {
+	if _, err := fmt.Fprintf(out, "%s\n", sayArguments(v.Call)); err != nil {
 		return err
 	}
 	return writeTimeline(out, timelineOf([]admin.Intent{*v}))
@@ -51,13 +51,17 @@ func intentFields(v *admin.Intent, now time.Time) [][2]string {
 	if v.EstimatedCost > 0 {
 		cost = strconv.FormatFloat(v.EstimatedCost, 'f', -1, 64)
 	}
+	billed := n(v.PossiblyBilled)
+	if isTool(v) {
+		billed = "" // a tool sends no bill
+	}
 	return [][2]string{
 		{"id", v.ID}, {"state", v.State}, {"outcome", v.Outcome}, {"lane", v.Lane},
 		{"effect", v.Effect}, {"on_unknown", v.OnUnknown}, {"workflow", v.Workflow}, {"tenant", v.Tenant}, {"owner_key", v.OwnerKey},
 		{"idempotency_key", v.IdempotencyKey}, {"key_origin", v.KeyOrigin}, {"fingerprint", v.Fingerprint}, {"claim_until", when(v.ClaimUntil)},
 		{"method", v.Method}, {"path", v.Path}, {"provider", v.Provider}, {"endpoint", v.Endpoint}, {"stream", stream},
 		{"requested_model", v.RequestedModel}, {"served_model", v.ServedModel}, {"route_key", v.RouteKey}, {"tier", v.Tier},
-		{"attempt", n(v.Attempt)}, {"max_attempts", n(v.MaxAttempts)}, {"crashes", n(v.Crashes)}, {"possibly_billed", n(v.PossiblyBilled)},
+		{"attempt", n(v.Attempt)}, {"max_attempts", n(v.MaxAttempts)}, {"crashes", n(v.Crashes)}, {"possibly_billed", billed},
 		{"http_status", n(v.HTTPStatus)}, {"last_error_type", v.LastErrorType}, {"retry_after", wait},
 		{"visibility_state", v.VisibilityState}, {"partial_output_committed", partial}, {"delivery", v.Delivery},
 		{"usage_units", usage}, {"estimated_cost", cost}, {"fallback_allowed", v.FallbackAllowed},

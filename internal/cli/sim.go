@@ -93,7 +93,7 @@ func (o *simOptions) config() (sim.Config, error) {
 	if o.script != "" {
 		b, err := os.ReadFile(o.script)
 		if err != nil {
-			return cfg, fmt.Errorf("--script: %w", err)
+			return cfg, fmt.Errorf("--script: %w", wanted("it takes a JSON file such as {\"rules\":[{\"steps\":[\"reply_lost\"]}]} (docs/sim.md)", err))
 		}
 		if cfg.Script, err = sim.ParseScript(b); err != nil {
 			return cfg, fmt.Errorf("--script %s: %w", o.script, err)

@@ -26,10 +26,14 @@ const (
 type tally struct {
 	calls                                        int
 	succeeded, failed, unknown, notSent, running int // calls by their end; one that evidence or a person cleared up by that
+	settledGood, settledBad                      int // of succeeded and failed: calls that had ended as unknown
 	billed, duplicates                           int
 	held, open                                   int // operations that are unknown now, that are not settled otherwise
 	periods                                      []unknownPeriod
 	lastEnd                                      *ledger.Event // of the last call that failed or was lost
+	checks                                       []checkLine   // looks of reconcilers at far sides
+	asked                                        []time.Time   // a person
+	late                                         int           // pieces of evidence that came by themselves
 }
 
 // unknownPeriod is a time in which an operation was held as unknown, or a call whose outcome stayed unknown while
@@ -45,6 +49,7 @@ type unknownPeriod struct {
 	EndedBy string     `json:"ended_by,omitempty"`
 	Because string     `json:"because,omitempty"`
 	Outcome string     `json:"outcome,omitempty"`
+	tool    bool       // an MCP call
 }
 
 func tallyOf(ops []admin.Intent) tally {
@@ -79,6 +84,8 @@ func (t *tally) add(v *admin.Intent) {
 			t.duplicates += repeats(e)
 		case "transition":
 			t.move(v, e)
+		default:
+			t.look(v, e)
 		}
 	}
 	t.running += max(0, running)
@@ -107,7 +114,7 @@ func (t *tally) end(v *admin.Intent, e *ledger.Event) {
 		t.notSent++
 	case ledger.AttemptUnknown:
 		t.unknown++
-		t.periods = append(t.periods, unknownPeriod{Intent: v.ID, Call: e.Attempt, From: e.At, Reason: e.Reason, Rule: e.Rule})
+		t.periods = append(t.periods, unknownPeriod{Intent: v.ID, Call: e.Attempt, From: e.At, Reason: e.Reason, Rule: e.Rule, tool: isTool(v)})
 	}
 	t.lastEnd = e
 }
@@ -128,9 +135,11 @@ func (t *tally) move(v *admin.Intent, e *ledger.Event) {
 		t.unknown--
 		if e.To == ledger.Confirmed && v.Outcome == ledger.OutcomeSuccess.String() {
 			t.succeeded++
+			t.settledGood++
 		} else {
 			p.Outcome = ledger.OutcomeFailed.String() // it did not happen: back to where nothing was sent, or given up
 			t.failed++
+			t.settledBad++
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 type moment struct {
 	Intent string `json:"intent"`
 	ledger.Event
+	tool bool // of an MCP call
 }
 
 // timelineOf merges histories in the order of time; within one operation the log's own order stands.
@@ -24,7 +25,7 @@ func timelineOf(ops []admin.Intent) []moment {
 	list := []moment{}
 	for _, v := range ops {
 		for _, e := range v.History {
-			list = append(list, moment{v.ID, e})
+			list = append(list, moment{v.ID, e, isTool(&v)})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b moment) int { return a.At.Compare(b.At) })
@@ -78,6 +79,10 @@ func (m *moment) what() string {
 		return fmt.Sprintf("call %d %s", m.Attempt, endWords[m.End])
 	case "duplicate":
 		return "repeated request"
+	case "check":
+		return "looked for its effect"
+	case "alert":
+		return "a person is asked"
 	}
 	return clean(m.Kind, 20)
 }
@@ -138,6 +143,10 @@ func (m *moment) detail() string {
 	if m.Actor != "engine" {
 		add("by %s", m.Actor)
 	}
+	if m.Kind == "check" {
+		parts = append(parts, m.looked())
+		return clean(strings.Join(parts, ", "), 0)
+	}
 	add("route %s", m.Route)
 	add("tier %s", m.Tier)
 	if m.Status != 0 {
@@ -145,7 +154,7 @@ func (m *moment) detail() string {
 	}
 	add("%s", m.Error)
 	add("%s", m.reason())
-	if m.Billed {
+	if m.Billed && !m.tool { // a tool sends no bill; unknown is said already
 		parts = append(parts, "possibly billed")
 	}
 	add("[%s]", m.Rule)

@@ -26,7 +26,8 @@ func traceCommand() *cobra.Command {
 		Use:   "trace KEY_OR_ID",
 		Short: "Say what happened to one operation: whether it ran more than once, whether it was unknown, and when what",
 		Long: `Say what happened to one operation. First the verdict and the answers to the questions that an investigation asks: did
-it run more than once, was its outcome ever unknown and how did that end, where does its key come from. Then everything
+it run more than once, was its outcome ever unknown and how did that end, who looked for its effect and with which evidence,
+where does its key come from. Then everything
 on record in the order of time, for all operations that had the same key. docs/trace.md explains the words.
 
 KEY_OR_ID is an intent's id (Holdfast-Intent) or its beginning, a full idem:… key, or the caller's own Idempotency-Key.`,
@@ -40,6 +41,7 @@ KEY_OR_ID is an intent's id (Holdfast-Intent) or its beginning, a full idem:… 
 				if err != nil {
 					return err
 				}
+				t.store = from.store
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), t.report())
 				}
@@ -61,6 +63,7 @@ type trace struct {
 	asked admin.Intent
 	ops   []admin.Intent // oldest first, asked among them
 	more  bool           // older ones are left out
+	store string         // that was named to read them from; else a gateway was asked
 	tally
 }
 
@@ -117,6 +120,7 @@ type traceReport struct {
 	Billed        int             `json:"possibly_billed"`
 	Duplicates    int             `json:"duplicates"`
 	Unknown       []unknownPeriod `json:"unknown"`
+	Checks        []checkLine     `json:"checks"`
 	Truncated     bool            `json:"truncated,omitempty"` // older operations of this key are left out
 	Operations    []admin.Intent  `json:"operations"`
 	Timeline      []moment        `json:"timeline"`
@@ -129,7 +133,7 @@ type traceAnswer struct {
 
 func (t *trace) report() traceReport {
 	r := traceReport{ID: t.asked.ID, Verdict: t.verdict(), Answers: t.answers(time.Now()), UpstreamCalls: t.calls, Ends: t.ends(), Billed: t.billed,
-		Duplicates: t.duplicates, Unknown: t.periods, Truncated: t.more, Timeline: timelineOf(t.ops)}
+		Duplicates: t.duplicates, Unknown: t.periods, Checks: append([]checkLine{}, t.checks...), Truncated: t.more, Timeline: timelineOf(t.ops)}
 	for _, v := range t.ops {
 		v.History = nil // the timeline has it
 		r.Operations = append(r.Operations, v)
@@ -138,11 +142,22 @@ func (t *trace) report() traceReport {
 }
 
 func (t *trace) answers(now time.Time) []traceAnswer {
-	return []traceAnswer{
+	list := []traceAnswer{
 		{"Did it run more than once?", t.sayRuns()},
 		{"Was its outcome ever unknown?", t.sayUnknown(now)},
-		{"Where does its key come from?", t.sayKey()},
 	}
+	if t.everHeld() {
+		list = append(list, traceAnswer{checkQuestion, t.sayChecks(now)})
+	}
+	return append(list, traceAnswer{"Where does its key come from?", t.sayKey()})
+}
+
+// target is what was called.
+func target(v *admin.Intent) string {
+	if isTool(v) {
+		return fmt.Sprintf("%s, tool %s", clean(v.Path, 80), clean(v.Endpoint, 128))
+	}
+	return fmt.Sprintf("%s %s, %s, model %s", v.Method, clean(v.Path, 80), or(v.Provider), or(clean(v.RequestedModel, 60)))
 }
 
 // write prints the trace for a person.
@@ -151,14 +166,14 @@ func (t *trace) write(out io.Writer, now time.Time) error {
 	v := &t.asked
 	fmt.Fprintf(&b, "%s: %s\n\n", v.ID, t.verdict())
 	fmt.Fprintf(&b, "  %s, %s; created %s\n", v.State, v.Outcome, stampAgo(v.CreatedAt, now))
-	fmt.Fprintf(&b, "  %s %s, %s, model %s; %s, on unknown: %s; workflow %s, tenant %s\n", v.Method, clean(v.Path, 80), or(v.Provider),
-		or(clean(v.RequestedModel, 60)), v.Effect, v.OnUnknown, v.Workflow, v.Tenant)
+	fmt.Fprintf(&b, "  %s; %s, on unknown: %s; workflow %s, tenant %s\n", target(v), v.Effect, v.OnUnknown, v.Workflow, v.Tenant)
 	if v.Delivery == ledger.DeliveryLost.String() {
 		b.WriteString("  the answer did not reach its client\n")
 	}
 	if v.ParentID != "" {
 		fmt.Fprintf(&b, "  goes on from %s\n", v.ParentID)
 	}
+	b.WriteString(sayArguments(v.Call))
 	for _, a := range t.answers(now) {
 		fmt.Fprintf(&b, "\n%s\n", a.Question)
 		for line := range strings.Lines(a.Answer) {

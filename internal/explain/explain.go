@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +101,9 @@ func (x *explainer) choose() error {
 	for name, value := range q.RequestHeaders {
 		header.Set(name, value)
 	}
+	if err := x.known(q.Answer.Provider); err != nil {
+		return err
+	}
 	wire := x.wire(header)
 	asked := q.Path
 	q.Method, q.Path = cmp.Or(q.Method, http.MethodPost), cmp.Or(asked, defaultPath(wire, q))
@@ -123,6 +127,25 @@ func (x *explainer) choose() error {
 		x.effect = policy.Effect(q.Effect)
 	}
 	return nil
+}
+
+// known refuses a provider that is neither in the configuration nor an API of its own. A line of signals.jsonl, which
+// has an endpoint, may be of any service in the world.
+func (x *explainer) known(name string) error {
+	names := []string{policy.TypeOpenAI, policy.TypeAnthropic, policy.TypeGemini, "vertex"}
+	for i := range x.cfg.Providers {
+		if p := x.cfg.Providers[i].Name; !slices.Contains(names, p) {
+			names = append(names, p)
+		}
+	}
+	if name == "" || x.q.Answer.Endpoint != "" || slices.Contains(names, name) {
+		return nil
+	}
+	hint := ""
+	if near := policy.Nearest(name, names); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return fmt.Errorf("%w: there is no provider %.64q; providers are %s%s", ErrQuestion, name, strings.Join(names, ", "), hint)
 }
 
 // wire is the format that a provider speaks: by the name in the configuration, else by its own, else by the request.

@@ -105,7 +105,7 @@ func (q *Question) check() error {
 	}
 	switch a := &q.Answer; {
 	case a.Status != 0 && (a.Status < 100 || a.Status > 999):
-		return bad("a status has three digits, and %d has not", a.Status)
+		return bad("a status is 100 to 999, such as 429, not %d", a.Status)
 	case a.Phase != "" && !slices.Contains([]signal.Phase{signal.BeforeFirstToken, signal.MidStream, signal.NoResponse}, a.Phase):
 		return bad("the phase is before_first_token, mid_stream or no_response, not %.64q", string(a.Phase))
 	case a.Status != 0 && a.Phase == signal.NoResponse:

@@ -38,7 +38,7 @@ func (c *call) adopt() *Error {
 			return c.answerHeld(s, h)
 		}
 	}
-	if c.resume && (resumable(list, who) > 1 || c.cutBefore()) {
+	if c.resume && (resumable(list, who) > 1 || c.severalSeen()) {
 		return errStreamLost
 	}
 	if s := c.predecessor(list, who); s != nil {
@@ -317,6 +317,9 @@ func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
 	return nil
 }
 
+// maxLastWord bounds what is kept in memory of each failure for the case that somebody repeats it.
+const maxLastWord = 64 << 10
+
 // lastWord is what a failed execution told its clients, for whoever repeats it when no attempt is left (semantics 37):
 // as long as clients that count nothing take to retry, behind the provider's own wait. What only this caller met, by
 // leaving or by its own deadline, says nothing to another.
@@ -326,9 +329,12 @@ func (e *execution) lastWord(v verdict, how ending, reply *stored) *held {
 	}
 	until := time.Now().Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace))
 	if how.fail != nil {
-		reply = nil
+		return &held{until: until, fail: how.fail}
 	}
-	return &held{until: until, fail: how.fail, reply: reply}
+	if len(reply.body) > maxLastWord {
+		return nil
+	}
+	return &held{until: until, reply: reply}
 }
 
 // abandonDrains cancels what nobody waits for any more: a new answer to the same question is wanted.

@@ -138,6 +138,9 @@ func (c *call) failedHeaders(out http.Header, h *head) {
 	safe := safeYes
 	if h.unknown && c.effect == ledger.EffectExternal {
 		safe = safeAfter
+		if c.tool != nil {
+			c.set(out, "Holdfast-Error", string(CodeOutcomeUnknown))
+		}
 	}
 	c.set(out, "Holdfast-Safe-To-Retry", safe)
 }
@@ -152,7 +155,9 @@ func (c *call) operation(out http.Header) {
 	if c.replay {
 		source = "replay"
 	}
-	c.set(out, "Holdfast-Source", source)
+	if source != "" {
+		c.set(out, "Holdfast-Source", source)
+	}
 	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.attempts()))
 	if e.spec.Model != "" {
 		c.set(out, "Holdfast-Requested-Model", plainName(e.spec.Model))
@@ -236,7 +241,7 @@ func (c *call) replayStored(s *stored) *Error {
 	}
 	if s.answer.HTTPStatus >= 400 {
 		c.set(out, "X-Should-Retry", "false")
-		c.set(out, "Holdfast-Safe-To-Retry", safeNo)
+		c.set(out, "Holdfast-Safe-To-Retry", safeYes) // what is kept and given again is definite (semantics 14)
 	}
 	body := s.body
 	if k := c.newCutter(first(s.answer.Header["Content-Type"])); k != nil {
@@ -266,6 +271,8 @@ func ours(name string) bool {
 	return strings.HasPrefix(name, "Holdfast-") || name == "Idempotency-Replayed"
 }
 
+// first is the first value of a header field. Where its name is known, looking it up in its canonical form is cheaper than
+// http.Header.Get, which makes that form each time.
 func first(values []string) string {
 	if len(values) == 0 {
 		return ""

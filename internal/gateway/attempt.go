@@ -20,6 +20,7 @@ type outcome struct {
 	body *ledger.Body // kept as evidence, or as the answer
 	// The provider's own error: what is shown of it, and how it is kept.
 	document []byte
+	at       time.Time // when it was received
 	reply    *stored
 	answered *stored
 
@@ -91,6 +92,7 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 	}
 	e.sending()
 	if e.attached() == 0 {
+		e.nest.route.Budget().Put()
 		e.outlived(o)
 		return false
 	}
@@ -101,56 +103,56 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 // outlived ends an attempt whose last client left while it was put on record: none begins for a client that left
 // (semantics 25).
 func (e *execution) outlived(o *outcome) {
-	e.nest.route.Budget().Put()
 	e.nest.quit(o.health)
 	o.end, o.reason, o.rule = ledger.AttemptNotSent, "its client left while the attempt was put on record", "semantics 25"
 	o.body, o.recorded = nil, false
 	e.conclude(o)
 }
 
-// resend makes the next attempt durable once its time has come. While nothing of the call is on its way the last client
-// to leave ends it.
+// resend makes the next attempt durable once its time has come. The end of the last one is on record before the wait: a
+// crash in it finds what the provider said. While nothing of the call is on its way the last client to leave ends it.
 func (e *execution) resend(o *outcome, d decision.Decision) bool {
-	// A held intent has its definite failure on record first: a crash in the wait must not make it an unknown one.
-	apart := d.Action == decision.Wait || e.op.Head().Hold
-	if apart && !e.endAttempt(o, d.Delay) {
+	if !e.endAttempt(o, d.Delay) {
 		return false
 	}
 	resting := e.rest()
 	ready := resting && e.await(o, d)
 	e.work()
-	if !ready {
-		return false
-	}
-	if apart {
-		return e.durable(e.op.Dispatch(e.next))
-	}
-	ending := o.verdict.ending()
-	ending.Evidence = o.evidence
-	err := e.op.Again(ending, e.next)
-	o.recorded = err == nil
-	return e.durable(err)
+	return ready && e.durable(e.op.Dispatch(e.next))
 }
 
-// await waits as decided: a short wait keeps slot and permit, a longer one gives both back (semantics 36).
+// await waits as decided: a short wait keeps slot and permit, a longer one gives both back (semantics 36). Where the
+// route is cooling down, the wait is the route's: it may turn out longer, or be ended by an operator.
 func (e *execution) await(o *outcome, d decision.Decision) bool {
+	now := time.Now()
+	limit := now.Add(min(d.Delay+e.nest.rules.decide.MaxWait, e.budget.Remaining(now)))
 	if d.Action == decision.Wait {
-		e.nest.quit(o.health)
-		o.health = breaker.Ignored
+		e.yieldPlace(o)
 	}
-	if !e.sleep(d.Delay) {
+	if !o.cooled && !e.sleep(d.Delay) {
 		return false
 	}
-	limit := time.Now().Add(e.patience())
 	var b *barred
-	var err error
-	switch {
-	case d.Action == decision.Wait:
-		b, err = e.nest.waitIn(e.ctx, e.nest.enter(), limit)
-	case o.cooled || !e.nest.ticket.Live():
-		b, err = e.nest.renewIn(e.ctx, limit)
+	if e.nest.inside {
+		if b = e.nest.renew(); b == nil {
+			return true
+		}
+		if b.wait <= decision.NestWait && b.wait > 0 {
+			b, err := e.nest.renewIn(e.ctx, limit)
+			return b == nil && err == nil
+		}
+		e.yieldPlace(o)
+	} else {
+		b = e.nest.enter()
 	}
+	b, err := e.nest.waitIn(e.ctx, b, limit)
 	return b == nil && err == nil
+}
+
+// yieldPlace gives slot and permit back for the time of a long wait.
+func (e *execution) yieldPlace(o *outcome) {
+	e.nest.quit(o.health)
+	o.health = breaker.Ignored
 }
 
 // endAttempt puts the end of an attempt on record before a wait.

@@ -55,7 +55,7 @@ func (c *call) read() *Error {
 func (c *call) decode(limit int64) *Error {
 	var plain io.Reader
 	var err error
-	switch strings.ToLower(c.r.Header.Get("Content-Encoding")) {
+	switch strings.ToLower(first(c.r.Header["Content-Encoding"])) {
 	case "gzip", "x-gzip":
 		plain, err = gzip.NewReader(bytes.NewReader(c.body))
 	case "deflate":

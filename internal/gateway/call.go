@@ -25,7 +25,8 @@ type call struct {
 	again bool // the key is to be looked up once more
 
 	target *target
-	path   string // for the provider, without the prefix
+	tool   *toolRoute // of an HTTP tool's call
+	path   string     // for the provider, without the prefix
 	spec   provider.Call
 	model  string // spec.Model as headers and rows show it
 	tenant string
@@ -102,6 +103,7 @@ func (c *call) release() {
 	}
 	// Who is told that the place to resume from is lost did not get the answer: it may still ask for all of it.
 	c.depart(c.whole && c.code != CodeStreamLost && c.r.Context().Err() == nil)
+	c.wrote()
 	if c.exec != nil {
 		c.exec.unref()
 	}
@@ -134,6 +136,8 @@ type target struct {
 	key  string
 	mark string // of the key, in route keys
 	head string // header that carries the key
+	tool bool   // an HTTP tool
+	owns bool   // the gateway proves by itself who calls; the client's credential stays here
 }
 
 func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
@@ -144,7 +148,7 @@ func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader}
+		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader, owns: !p.APIKey.IsZero()}
 		byName[p.Name] = t
 		if byWire[p.Type] == nil {
 			byWire[p.Type] = t
@@ -162,6 +166,9 @@ func (c *call) route() *Error {
 		return errorf(CodeInvalidRequest, "the path holds a . or .. segment; write it without")
 	}
 	path := c.r.URL.EscapedPath()
+	if strings.HasPrefix(path, toolPrefix) {
+		return c.toolPath(path)
+	}
 	if t, rest, ok := c.g.prefixed(path); ok {
 		c.target, c.path = t, rest
 	} else {

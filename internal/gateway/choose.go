@@ -17,6 +17,9 @@ var effects = map[policy.Effect]ledger.Effect{
 
 // choose reads what the call is and finds its workflow.
 func (c *call) choose() *Error {
+	if c.tool != nil {
+		return c.chooseTool()
+	}
 	c.spec = provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery,
 		Header: c.r.Header, Body: c.body, Wire: c.target.wire})
 	c.model = plainName(c.spec.Model)
@@ -28,8 +31,8 @@ func (c *call) choose() *Error {
 	} else {
 		c.wf = cfg.Match(c.path, c.spec.Model, c.r.Header)
 	}
-	if c.client != nil && len(c.client.Workflows) > 0 && !slices.Contains(c.client.Workflows, c.wf.Name) {
-		return errorf(CodeForbidden, fmt.Sprintf("this credential may not use the workflow %q", c.wf.Name))
+	if err := c.allowed(c.wf.Name); err != nil {
+		return err
 	}
 	if err := c.tier(); err != nil {
 		return err
@@ -37,6 +40,14 @@ func (c *call) choose() *Error {
 	c.obeyAnnounced()
 	c.effect = effects[c.wf.EffectOf(c.spec.Read)]
 	c.hold = c.wf.UnknownRule(c.spec.Acts != "") == policy.HoldUnknown
+	return nil
+}
+
+// allowed refuses a credential that is for other workflows, or tool servers.
+func (c *call) allowed(name string) *Error {
+	if c.client != nil && len(c.client.Workflows) > 0 && !slices.Contains(c.client.Workflows, name) {
+		return errorf(CodeForbidden, fmt.Sprintf("this credential may not use the workflow %q", name))
+	}
 	return nil
 }
 
@@ -94,8 +105,11 @@ func (c *call) clashes(fp [32]byte) bool { return c.callerKey != "" && fp != c.f
 func (c *call) derive() *Error {
 	cfg := c.g.policy
 	r := idempotency.Request{Env: cfg.Env, Tenant: c.tenant, Workflow: c.wf.Name, Owner: c.owner, Method: c.r.Method,
-		Path: c.path, Query: c.r.URL.RawQuery, Header: c.r.Header, Body: c.body}
-	keyer := c.g.keyers[c.wf.Name]
+		Path: c.loggedPath(), Query: c.r.URL.RawQuery, Header: c.r.Header, Body: c.body}
+	if c.tool != nil {
+		r.API = idempotency.Other // whatever its path looks like: the fields are the tool's own
+	}
+	keyer := c.keyer()
 	c.fp = keyer.Fingerprint(&r)
 	switch {
 	case c.callerKey != "":
@@ -104,7 +118,14 @@ func (c *call) derive() *Error {
 	case c.wf.Idempotency.Derive == policy.DeriveOff || !c.spec.Known:
 		return nil
 	}
-	key, err := keyer.DerivedKey(&r, c.fp)
+	fp := c.fp
+	if c.writesInOrder() {
+		if after := c.g.writes.after(c.writer(), c.fp); after != "" {
+			r.Path += "/after/" + after
+			fp = keyer.Fingerprint(&r)
+		}
+	}
+	key, err := keyer.DerivedKey(&r, fp)
 	if err != nil {
 		return &Error{Code: CodeInvalidRequest, Message: "workflow " + c.wf.Name + ": its key template does not fit this request: " + err.Error()}
 	}

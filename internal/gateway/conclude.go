@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
@@ -65,6 +66,7 @@ func (e *execution) conclude(o *outcome) {
 	}
 	if o.document != nil {
 		e.rec.replace(o.document)
+		o.remaining()
 	}
 	e.answered = o.answered
 	if !o.recorded {
@@ -78,6 +80,21 @@ func (e *execution) conclude(o *outcome) {
 		}
 	}
 	e.fail(o)
+}
+
+// remaining says in the provider's own error how long its wait still is (semantics 36): where it stands in the words
+// alone, no client reads it, and while the call waited here it has become shorter.
+func (o *outcome) remaining() {
+	if o.how.reveal == nil || o.wait <= 0 {
+		return
+	}
+	h := o.how.reveal.header.Clone()
+	delete(h, "Retry-After-Ms")
+	delete(h, "Retry-After")
+	if left := o.wait - time.Since(o.at); left > 0 {
+		set(h, "Retry-After", strconv.FormatInt(int64((left-1)/time.Second)+1, 10))
+	}
+	o.how.reveal.header = h
 }
 
 // fail settles a failed operation.
@@ -134,12 +151,12 @@ func (e *execution) recordSeen(answer *stored, unknown bool, hold, last *held) {
 // lose holds the intent: nothing sends it again until evidence or a person has spoken (semantics 2).
 func (e *execution) lose(o *outcome) {
 	v, how := o.verdict, o.how
-	if how.fail != nil && how.fail.Code == CodeAllTiersFailed {
-		told := unknownError(e.op.ID())
+	err := e.op.Lose(o.ending(), o.body)
+	if how.fail != nil && (how.fail.Code == CodeAllTiersFailed || e.spec.Wire == provider.Tool) {
+		told := e.lostError()
 		told.Err = how.fail.Err
 		how.fail = told
 	}
-	err := e.op.Lose(o.ending(), o.body)
 	if err != nil {
 		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
 	}
@@ -153,6 +170,18 @@ func (e *execution) lose(o *outcome) {
 	e.g.registry.remove(e.key, e) // who comes from now on asks the ledger
 	e.end(how)
 	e.forget()
+}
+
+// lostError is what the clients of an operation hear whose outcome has just become unknown.
+func (e *execution) lostError() *Error {
+	told := e.g.stillUnknown(e.op.ID())
+	if r := e.wf.Reconcile; r != nil && told.Wait == 0 { // it is not planned yet
+		told.Wait = time.Second
+		if r.When == "batch" {
+			told.Wait = r.Every
+		}
+	}
+	return told
 }
 
 func (e *execution) interrupted(how ending) {

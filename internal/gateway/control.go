@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 )
 
@@ -13,7 +14,7 @@ import (
 func (c *call) control() *Error {
 	h := c.r.Header
 	if _, ok := h["Idempotency-Key"]; ok && !c.reads() {
-		c.callerKey = h.Get("Idempotency-Key")
+		c.callerKey = first(h["Idempotency-Key"])
 		if err := idempotency.ValidateKey(c.callerKey); err != nil {
 			return &Error{Code: CodeInvalidKey, Message: err.Error()}
 		}
@@ -24,33 +25,38 @@ func (c *call) control() *Error {
 	if err := c.controlDeadline(h); err != nil {
 		return err
 	}
-	switch c.priority = h.Get("Holdfast-Priority"); c.priority {
+	switch c.priority = first(h["Holdfast-Priority"]); c.priority {
 	case "":
 		c.priority = "normal"
 	case "high", "normal", "low":
 	default:
 		return errorf(CodeInvalidRequest, "Holdfast-Priority is high, normal or low")
 	}
-	c.wanted = h.Get("Holdfast-Workflow")
+	c.wanted = first(h["Holdfast-Workflow"])
 	if c.owner == "" {
-		c.owner = h.Get("Holdfast-Owner")
+		c.owner = first(h["Holdfast-Owner"])
 		if len(c.owner) > 256 {
 			return errorf(CodeInvalidRequest, "Holdfast-Owner has more than 256 bytes")
 		}
 	}
-	if n, err := strconv.ParseUint(h.Get("X-Stainless-Retry-Count"), 10, 8); err == nil && n > 0 {
-		c.count, c.trigger = int(n), "retry:"+strconv.FormatUint(n, 10)
+	if v := first(h["X-Stainless-Retry-Count"]); v != "" {
+		if n, err := strconv.ParseUint(v, 10, 8); err == nil && n > 0 {
+			c.count, c.trigger = int(n), "retry:"+strconv.FormatUint(n, 10)
+		}
 	}
 	if err := c.resuming(); err != nil {
 		return err
 	}
 	// A browser's EventSource says no-cache whenever it reconnects; who resumes wants no new answer (semantics 26).
-	c.fresh = !c.resume && (h.Get("Holdfast-Fresh") == "1" || h.Get("Cache-Control") == "no-cache")
+	c.fresh = !c.resume && (first(h["Holdfast-Fresh"]) == "1" || first(h["Cache-Control"]) == "no-cache")
 	return nil
 }
 
 // reads says that the call is a read, on which a key is ignored (semantics 1).
 func (c *call) reads() bool {
+	if c.tool != nil {
+		return c.tool.wf.Effect == policy.Read
+	}
 	return provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, Header: c.r.Header, Wire: c.target.wire}).Read
 }
 
@@ -85,11 +91,11 @@ func (c *call) obeyAnnounced() {
 }
 
 func (c *call) controlDeadline(h http.Header) *Error {
-	v := h.Get("Holdfast-Deadline-Ms")
-	if _, ok := h["Holdfast-Deadline-Ms"]; !ok {
+	v, ok := h["Holdfast-Deadline-Ms"]
+	if !ok {
 		return nil
 	}
-	ms, err := strconv.ParseInt(v, 10, 64)
+	ms, err := strconv.ParseInt(first(v), 10, 64)
 	switch {
 	case err != nil:
 		return errorf(CodeInvalidRequest, "Holdfast-Deadline-Ms is an integer of milliseconds")

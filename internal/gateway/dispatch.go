@@ -21,7 +21,8 @@ import (
 // begin says what is written before the act.
 func (c *call) begin() intent.Begin {
 	e := c.exec
-	b := intent.Begin{Head: c.head(), Claim: c.claimed && !mutant.On("dispatch-without-claim"), Attempt: &e.next, Visibility: ledger.VisBefore}
+	b := intent.Begin{Head: c.head(), Claim: c.claimed && !mutant.On("dispatch-without-claim"), Attempt: &e.next, Visibility: ledger.VisBefore,
+		Request: c.asked()}
 	if e.barred != nil {
 		e.waitingFor(&b)
 	}
@@ -36,9 +37,9 @@ func (c *call) begin() intent.Begin {
 // head is what the log says of the call for ever.
 func (c *call) head() ledger.Intent {
 	return ledger.Intent{Tenant: c.tenant, Workflow: c.wf.Name, OwnerKey: c.owner, Effect: c.effect, Hold: c.hold,
-		Key: c.key, Explicit: c.callerKey != "", Fingerprint: c.fp, Method: c.r.Method, Path: c.path,
-		Provider: c.target.conf.Name, Endpoint: c.spec.Endpoint, RequestedModel: c.model, Stream: c.spec.Stream,
-		Priority: c.priority, MaxAttempts: c.g.nests[c.wf.Name].decide.MaxAttempts, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger, ParentID: c.parent}
+		Key: c.key, Explicit: c.callerKey != "", Fingerprint: c.fp, Method: c.r.Method, Path: c.loggedPath(),
+		Provider: c.providerName(), Endpoint: c.endpointName(), RequestedModel: c.model, Stream: c.spec.Stream,
+		Priority: c.priority, MaxAttempts: c.nestRules().decide.MaxAttempts, PolicyRevision: c.g.policy.Revision, Trigger: c.trigger, ParentID: c.parent}
 }
 
 func holderOf(err error) string {
@@ -61,11 +62,13 @@ func (c *call) outbound() *upstream.Request {
 	h := make(http.Header, len(c.r.Header)+2)
 	forwardHeaders(h, c.r.Header)
 	query := c.r.URL.RawQuery
-	if t.key != "" || !c.g.guard.Open() {
+	if t.owns || !c.g.guard.Open() {
 		for _, name := range credentialHeaders {
 			delete(h, name)
 		}
-		query = credentialless(query)
+		if !t.tool { // whose parameters are its own
+			query = credentialless(query)
+		}
 	}
 	if t.key != "" {
 		t.authorize(h)

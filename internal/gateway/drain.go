@@ -22,7 +22,7 @@ type drain struct {
 
 func (d *drains) add(e *execution) {
 	d.enter(e, e.nest.tier.quota)
-	if e.over() { // it ended meanwhile, and did not see itself here
+	if e.over() || e.attached() > 0 { // it ended, or a client came, meanwhile, and did not see it here
 		d.remove(e)
 	}
 }
@@ -30,7 +30,9 @@ func (d *drains) add(e *execution) {
 func (d *drains) enter(e *execution, quota int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e.draining.Store(true)
+	if e.draining.Swap(true) { // its clients come and go: it is here once
+		return
+	}
 	limit := time.AfterFunc(e.wf.FinishLimit, func() { e.stop(errFinishLimit) })
 	d.list = append(d.list, drain{e, limit})
 	for len(d.list) > quota && !mutant.On("drain-without-quota") {

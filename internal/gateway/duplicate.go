@@ -22,7 +22,7 @@ func (c *call) duplicate() *Error {
 		return c.firstSight()
 	}
 	c.g.observer.Lookup(c.wf.Name)
-	if c.resume && c.cutBefore() {
+	if c.resume && c.severalSeen() {
 		return errStreamLost
 	}
 	if s := c.g.replays.get(c.key, c.g.ledger.Now()); s != nil {
@@ -123,7 +123,7 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 		return c.heldSettled(ctx, r)
 	case ledger.Unknown:
 		c.duplicateOf(r, "unknown")
-		return false, unknownError(r.ID)
+		return false, c.g.stillUnknown(r.ID)
 	case ledger.Created, ledger.Dispatched:
 		if r.LeaseOwner == "" && !(r.State == ledger.Dispatched && r.Hold) {
 			return c.takeOver(r)
@@ -131,6 +131,15 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 	}
 	c.duplicateOf(r, "in_flight")
 	return false, &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: r.ID}
+}
+
+// stillUnknown says when the outcome is looked for again, where somebody looks (interface.md §2).
+func (g *Gateway) stillUnknown(id string) *Error {
+	e := unknownError(id)
+	if wait, ok := g.log.NextCheck(id); ok {
+		e.Wait = max(wait, time.Second)
+	}
+	return e
 }
 
 func unknownError(id string) *Error {

@@ -269,7 +269,9 @@ func TestBR003BusinessKey(t *testing.T) {
 
 // A coding does not hide what a request means.
 func TestCodedBody(t *testing.T) {
-	r := newRig(t)
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "env: test", "env: test\nlimits: {max_request_bytes: 4MiB}", 1)
+	})
 	coded := func(q request) request {
 		var b bytes.Buffer
 		w := gzip.NewWriter(&b)
@@ -288,7 +290,7 @@ func TestCodedBody(t *testing.T) {
 	r.calls("coded", 1)
 	bad := chat("bad").with("Content-Encoding", "gzip")
 	r.must(bad, 400)
-	bomb := request{path: "/v1/chat/completions", body: `{"model":"m","x":"` + strings.Repeat("a", 65<<20) + `"}`}
+	bomb := request{path: "/v1/chat/completions", body: `{"model":"m","x":"` + strings.Repeat("a", 5<<20) + `"}`}
 	r.must(coded(bomb), 413)
 	deep := request{path: "/v1/chat/completions", body: strings.Repeat("[", 1000) + strings.Repeat("]", 1000)}
 	r.must(coded(deep), 400)

@@ -1,12 +1,14 @@
 package gateway
 
 import (
+	"encoding/json"
 	"net/http"
 	"strconv"
 
 	"github.com/tidwall/gjson"
 
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // refuse answers with an error of the gateway's own, in the envelope of the API that was called, so that SDKs
@@ -26,7 +28,7 @@ func (c *call) refuse(e *Error) {
 	if c.exec != nil && c.exec.opID() != "" { // of an execution that never began there is nothing to say
 		c.operation(h)
 	}
-	body := e.envelope().Body(&c.spec)
+	body := c.errorBody(e)
 	set(h, "Content-Type", provider.ContentType)
 	set(h, "Content-Length", strconv.Itoa(len(body)))
 	c.status = e.Status()
@@ -36,6 +38,34 @@ func (c *call) refuse(e *Error) {
 	if e.Err != nil {
 		c.g.logger.Warn("request refused", "code", string(e.Code), "intent", e.Intent, "workflow", c.workflow(), "error", e.Err)
 	}
+}
+
+// errorBody is e in the envelope of the API that was called.
+func (c *call) errorBody(e *Error) []byte {
+	if c.spec.Wire == provider.Tool {
+		return e.plainBody(c.effect)
+	}
+	return e.envelope().Body(&c.spec)
+}
+
+// toolError is the envelope of a tool's errors, which no SDK reads: what the headers say, in words a program and a model
+// can go by.
+type toolError struct {
+	Code         Code   `json:"code"`
+	Message      string `json:"message"`
+	SafeToRetry  string `json:"safe_to_retry"`
+	RetryAfterMS int64  `json:"retry_after_ms,omitempty"`
+	Intent       string `json:"intent,omitempty"`
+}
+
+func (e *Error) plainBody(effect ledger.Effect) []byte {
+	c := classes[e.Code]
+	body, err := json.Marshal(map[string]toolError{"error": {Code: e.Code, Message: e.envelope().Message, SafeToRetry: e.safe(c, effect),
+		RetryAfterMS: e.Wait.Milliseconds(), Intent: e.Intent}})
+	if err != nil { // strings and a number
+		panic(err)
+	}
+	return body
 }
 
 func (e *Error) envelope() *provider.Error {

@@ -124,8 +124,9 @@ func (e *execution) tryHold() bool {
 	return true
 }
 
+// undrain asks draining first: a follower may come before its leader has a nest.
 func (e *execution) undrain() {
-	if e.nest.tier != nil {
+	if e.draining.Load() {
 		e.nest.tier.drains.remove(e)
 	}
 }
@@ -249,6 +250,8 @@ func (e *execution) attempt() *outcome {
 	defer resp.Body.Close()
 	format := e.formatOf(resp)
 	switch {
+	case e.spec.Wire == provider.Tool && resp.Status >= 200 && resp.Status <= 299:
+		return e.plain(resp, provider.Opaque) // whole, whatever it says that it is
 	case resp.Status < 200 || resp.Status > 299:
 		return e.refusedByProvider(resp)
 	case format == provider.SSE || format == provider.JSONArray:
@@ -262,6 +265,9 @@ func (e *execution) attempt() *outcome {
 func (e *execution) send() (*upstream.Response, error) {
 	if f := e.nest.route.Fault(); f != nil {
 		return e.injected(f)
+	}
+	if e.spec.Wire == provider.Tool && e.op.Head().Hold {
+		return e.sendTool()
 	}
 	return e.g.upstream.Do(e.ctx, e.request)
 }

@@ -17,6 +17,12 @@ func Clients(g *Gateway) (n int) {
 	return n
 }
 
+// Sightings counts the operations that a request may adopt.
+func Sightings(g *Gateway) (n int) {
+	each(g, func(*sighting) { n++ })
+	return n
+}
+
 // Remembered are the bytes of answers that wait in memory for somebody to ask for them again.
 func Remembered(g *Gateway) (n int) {
 	each(g, func(s *sighting) {

@@ -65,8 +65,8 @@ func FuzzRequest(f *testing.F) {
 		code := gateway.Code(w.Header().Get("Holdfast-Error"))
 		switch {
 		case w.Code < 500:
-		case code == gateway.CodeAllTiersFailed, code == gateway.CodeDeadline, code == gateway.CodeOutcomeUnknown:
-			return // it was a good request, and nobody answers here
+		case code == gateway.CodeAllTiersFailed, code == gateway.CodeDeadline, code == gateway.CodeOutcomeUnknown, code == gateway.CodeCircuitOpen:
+			return // it was a good request, and nobody answers here, until the breaker says so
 		default:
 			t.Fatalf("%d %s: %s", w.Code, code, w.Body)
 		}

@@ -30,7 +30,9 @@ type Config struct {
 	// Routes is the live state of the routes; one table for all that call through them.
 	Routes *route.Table
 	// API answers /holdfast/v1/… on the data port for the tenant that Tenant(r) names; nil: not found.
-	API      http.Handler
+	API http.Handler
+	// MCP answers /mcp/{server}; nil: not found.
+	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
 	Logger   *slog.Logger
 }
@@ -42,12 +44,14 @@ type Gateway struct {
 	log      *intent.Log
 	upstream upstream.Client
 	api      http.Handler
+	mcp      func(http.ResponseWriter, *http.Request, MCPCaller)
 	observer Observer
 	logger   *slog.Logger
 
 	providers map[string]*target
 	wires     map[string]*target // first provider of each type
 	guard     *Guard
+	tools     map[string]*toolServer
 	keyers    map[string]*idempotency.Keyer // by workflow
 	salt      []byte                        // of tenants made from forwarded credentials
 	secret    []byte                        // of outbound keys (semantics 17)
@@ -56,11 +60,14 @@ type Gateway struct {
 	replays   *replayCache
 	mem       memory
 	sightings sightings
+	writes    writes // of tools without a key template
+	late      listeners
 	repeats   repeats
 	nests     map[string]*rules // by workflow
 	routes    *route.Table
 	nobody    string    // mark of routes to which no credential goes
 	started   time.Time // ledger time
+	left      func(key string) bool
 	working   atomic.Int64
 	running   sync.WaitGroup
 	draining  atomic.Bool
@@ -72,7 +79,7 @@ type Gateway struct {
 
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
-	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API,
+	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
 		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
@@ -80,6 +87,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.logger == nil {
 		g.logger = slog.New(slog.DiscardHandler)
 	}
+	g.late.open()
 	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
 	g.mem.max = c.Policy.Limits.BodyMemory
@@ -102,7 +110,16 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	for _, t := range g.providers {
 		t.mark = g.credentialMark(t.key)
 	}
+	if g.tools, err = tools(c.Policy); err != nil {
+		return nil, err
+	}
+	for _, t := range g.tools {
+		t.target.mark = g.credentialMark(t.conf.Name)
+	}
 	g.sightings.g, g.started = g, g.ledger.Now()
+	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
+		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
+	}
 	return g, nil
 }
 
@@ -195,6 +212,8 @@ var (
 // is recorded as interrupted, and its clients are told in their streams.
 func (g *Gateway) Drain(ctx context.Context) {
 	g.draining.Store(true)
+	g.late.end()
+	defer g.late.all.Wait()
 	finished := make(chan struct{})
 	go func() {
 		g.running.Wait()

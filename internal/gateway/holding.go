@@ -1,5 +1,10 @@
 package gateway
 
+import (
+	"maps"
+	"slices"
+)
+
 // Holding is what a gateway has taken and not yet given back; at rest it is zero.
 type Holding struct {
 	Working    int64 // places among the workers
@@ -14,7 +19,7 @@ func (g *Gateway) Holding() (h Holding) {
 	g.registry.each(func(*execution) { h.Executions++ })
 	h.Working, h.Memory = g.working.Load(), g.mem.used.Load()
 	seen := map[*drains]bool{}
-	for _, r := range g.nests {
+	for _, r := range g.allRules() {
 		for _, t := range r.tiers {
 			if !seen[t.drains] {
 				seen[t.drains] = true
@@ -27,6 +32,17 @@ func (g *Gateway) Holding() (h Holding) {
 		}
 	}
 	return h
+}
+
+// allRules are the nests of workflows and of tools.
+func (g *Gateway) allRules() []*rules {
+	all := slices.Collect(maps.Values(g.nests))
+	for _, t := range g.tools {
+		for _, r := range t.calls {
+			all = append(all, r.rules)
+		}
+	}
+	return all
 }
 
 func (d *drains) count() int {

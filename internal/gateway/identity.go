@@ -42,7 +42,7 @@ func (g *Guard) HostAllowed(r *http.Request) bool {
 	if !g.allowed(r.Host) {
 		return false
 	}
-	origin := r.Header.Get("Origin")
+	origin := first(r.Header["Origin"])
 	if origin == "" {
 		return true
 	}
@@ -89,7 +89,7 @@ var credentialHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Ke
 // Credential is what the request proves its caller by: a header of any provider's kind, or Gemini's ?key=.
 func Credential(r *http.Request) string {
 	for _, name := range credentialHeaders {
-		v := r.Header.Get(name)
+		v := first(r.Header[name])
 		if v == "" {
 			continue
 		}
@@ -120,7 +120,7 @@ func (c *call) identify() *Error {
 			return errorf(CodeUnauthorized, "this credential is not one of auth.keys")
 		}
 		c.tenant, c.owner = c.client.Tenant, c.client.Owner
-	case c.target.key == "":
+	case !c.target.owns:
 		c.tenant = g.forwardedTenant(Credential(c.r))
 	}
 	if g.guard.tenant != "" {

@@ -14,11 +14,9 @@ func local(path string) bool {
 	return path == "/healthz" || path == "/readyz" || strings.HasPrefix(path, "/holdfast/") || reserved(path)
 }
 
-// reserved paths belong to write tools and MCP servers (interface.md §2, 3). Until those are served they lead
-// nowhere: never to an LLM provider, with a tool's arguments.
-func reserved(path string) bool {
-	return strings.HasPrefix(path, "/tools/") || strings.HasPrefix(path, "/mcp/")
-}
+// reserved paths belong to MCP servers (interface.md §3). Until those are served they lead nowhere: never to an LLM
+// provider, with a tool's arguments.
+func reserved(path string) bool { return strings.HasPrefix(path, "/mcp/") }
 
 type tenantKey struct{}
 
@@ -37,6 +35,8 @@ func (g *Gateway) serveLocal(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("ok\n"))
 	case r.URL.Path == "/readyz":
 		WriteReady(w, g.Ready())
+	case g.mcp != nil && strings.HasPrefix(r.URL.Path, "/mcp/"):
+		g.serveMCP(w, r)
 	default:
 		g.serveAPI(w, r)
 	}

@@ -46,14 +46,18 @@ func nests(cfg *policy.Config) map[string]*rules {
 	common := shared{map[string]*bulkhead.Semaphore{}, map[string]*drains{"": {}}}
 	for i := range cfg.Workflows {
 		w := &cfg.Workflows[i]
-		r := &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
-			ResetTimeout: w.Breaker.ResetTimeout, ProbeLease: max(w.Breaker.ResetTimeout, w.Timeouts.Attempt), Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
+		r := newRules(w)
 		for _, name := range tierNames(cfg, w) {
 			r.tiers[name] = newTier(cfg, w, common)
 		}
 		all[w.Name] = r
 	}
 	return all
+}
+
+func newRules(w *policy.Workflow) *rules {
+	return &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
+		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
 }
 
 // DecisionPolicy is what decision.Decide needs of a workflow for a call that a client waits for (semantics 37).
@@ -158,6 +162,9 @@ func barredBy(r *route.Refusal) *barred {
 			wait: r.Wait, changed: r.Changed, patient: true}
 	case route.Paused:
 		return &barred{code: CodeCircuitOpen, message: "the route is paused by an operator (" + r.Reason + "); nothing was sent", wait: r.Wait}
+	}
+	if r.Forced {
+		return &barred{code: CodeCircuitOpen, message: "the route was tripped by an operator (" + r.Reason + "); nothing was sent"}
 	}
 	return &barred{code: CodeCircuitOpen, message: "the route's circuit breaker is open (" + r.Reason + "); nothing was sent", wait: r.Wait}
 }

@@ -33,6 +33,7 @@ workflows:
   curt: {match: {paths: ["/by-name-only"]}, bulkhead: {max_concurrent: 1, wait: true}, lanes: {interactive_admission: {max_wait_ms: 50}}}
   fragile: {match: {paths: ["/by-name-only"]}, retry: {base: 1ms, max: 2ms}, breaker: {failure_threshold: 5, reset_timeout: 1h}}
   swift: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1}, breaker: {failure_threshold: 5, reset_timeout: 300ms}}
+  probed: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1}, breaker: {failure_threshold: 5, reset_timeout: 3s}}
   act: {match: {paths: ["/by-name-only"]}, effect: external, retry: {base: 1ms, max: 2ms}}
   cancel: {match: {paths: ["/by-name-only"]}, on_disconnect: cancel, retry: {base: 1ms, max: 2ms}}
   slow: {match: {paths: ["/by-name-only"]}, retry: {base: 1h, max: 1h}, lanes: {interactive_admission: {max_wait_ms: 3600000}}, timeouts: {attempt: 3h, total: 3h, request: 4h}}
@@ -340,30 +341,34 @@ func TestRetryShare(t *testing.T) {
 	}
 }
 
-// BR-035: one probe when half-open, whatever waits for it; 10,000 callers make one call.
+// BR-035: one probe when half-open, whatever waits for it.
 func TestBR035OneProbe(t *testing.T) {
 	r := nestRig(t)
 	r.script("probe", "503", "503", "503", "503", "503", `{"hold":"probe","hold_at":"request"}`)
 	for range 5 {
-		r.do(chat("probe").workflow("swift"))
+		r.do(chat("probe").workflow("probed"))
 	}
-	if a := r.do(chat("probe").workflow("swift")); a.code() != "circuit_open" {
+	if a := r.do(chat("probe").workflow("probed")); a.code() != "circuit_open" {
 		t.Fatalf("%d %v", a.status, a.header)
 	}
 	wait(t, func() bool { // the reset time passes, and the first caller behind it is the probe
-		go r.do(chat("probe").workflow("swift"))
+		go r.do(chat("probe").workflow("probed"))
 		return r.sim.Counts("probe").InFlight == 1
 	})
 	before := r.sim.Counts("probe").Calls
 	var open atomic.Int64
 	var all sync.WaitGroup
-	for range 100 {
+	callers, turns := 100, 20 // within the probe's lease, on a slow machine too; the breaker's own test has 10,000
+	if raceDetector {
+		turns = 5
+	}
+	for range callers {
 		all.Go(func() {
-			for range 100 {
+			for range turns {
 				w := &discard{header: http.Header{}}
 				q := chat("probe")
 				req, _ := http.NewRequestWithContext(t.Context(), "POST", "http://localhost"+q.path, strings.NewReader(q.body))
-				req.Header = http.Header{"Content-Type": {"application/json"}, "Holdfast-Workflow": {"swift"}}
+				req.Header = http.Header{"Content-Type": {"application/json"}, "Holdfast-Workflow": {"probed"}}
 				r.gw.ServeHTTP(w, req)
 				if w.header.Get("Holdfast-Error") == "circuit_open" {
 					open.Add(1)
@@ -372,11 +377,11 @@ func TestBR035OneProbe(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if calls := r.sim.Counts("probe").Calls - before; calls > 1 || open.Load() < 9999 {
+	if calls := r.sim.Counts("probe").Calls - before; calls > 1 || open.Load() < int64(callers*turns-1) {
 		t.Errorf("%d calls beside the probe, %d refused", calls, open.Load())
 	}
 	r.sim.Release("probe")
-	wait(t, func() bool { return r.do(chat("probe").workflow("swift")).status == 200 })
+	wait(t, func() bool { return r.do(chat("probe").workflow("probed")).status == 200 })
 	r.atRest()
 }
 
@@ -618,7 +623,5 @@ func TestPanicGivesTheProbeBack(t *testing.T) {
 	if code := ask(r.gw, chat("after")); code != "" {
 		t.Errorf("the next caller is told %q", code)
 	}
-	if broken.Holding() != (gateway.Holding{}) {
-		t.Errorf("%+v", broken.Holding())
-	}
+	wait(t, func() bool { return broken.Holding() == (gateway.Holding{}) }) // its record lands behind the answer
 }

@@ -24,8 +24,8 @@ import (
 // streamsThrough says that a body is passed on as it comes: an unknown path without a key, or a tunnel. Which
 // body it is does not matter there, so nothing is held.
 func (c *call) streamsThrough() bool {
-	if c.upgrades() {
-		return true
+	if c.upgrades() || c.tool != nil {
+		return c.upgrades()
 	}
 	spec := provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery, Header: c.r.Header,
 		Wire: c.target.wire})
@@ -204,7 +204,7 @@ func (c *call) observed() *Error {
 		c.g.logger.Warn("observe: not on record; the call goes on", "error", err)
 		return c.proxied(nil)
 	}
-	op.Note(ledger.Event{Kind: "note", Reason: "observe: would " + would, Rule: "workflows." + c.wf.Name + ".mode"})
+	op.Note(ledger.Event{Kind: "note", Reason: "observe: would " + would, Rule: c.wf.Path() + ".mode"})
 	return c.proxied(op)
 }
 

@@ -46,7 +46,7 @@ func (c *call) enlist() {
 
 // nested is the nest of the call's next attempt, and how that attempt is written down.
 func (c *call) nested() (nest, intent.Attempt) {
-	next, r := c.attempt(), c.g.nests[c.wf.Name]
+	next, r := c.attempt(), c.nestRules()
 	return nest{rules: r, tier: r.tiers[next.Tier], route: c.g.routes.Get(next.Route, r.breaker, c.wf.Retry.Share),
 		priority: priorities[c.priority]}, next
 }
@@ -96,7 +96,7 @@ func (e *execution) admitted() bool {
 			if e.attached() > 0 {
 				return true
 			}
-			e.outlived(&outcome{how: ending{fail: (&barred{code: CodeAdmission, message: errGone.Error()}).refusal()}})
+			e.outlived(&outcome{health: breaker.Ignored, how: ending{fail: (&barred{code: CodeAdmission, message: errGone.Error()}).refusal()}})
 			return false
 		}
 		b = &barred{code: CodeStoreUnavailable, message: "the store is unavailable; nothing was sent"}
@@ -180,7 +180,7 @@ func (c *call) attempt() intent.Attempt {
 // mark tells routes apart by the credential that goes out (semantics 34).
 func (c *call) mark() string {
 	switch {
-	case c.target.key != "":
+	case c.target.owns:
 		return c.target.mark
 	case !c.g.guard.Open():
 		return c.g.nobody // ours, which is not forwarded

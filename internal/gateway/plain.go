@@ -3,7 +3,9 @@ package gateway
 import (
 	"errors"
 	"io"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -66,7 +68,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	body := e.rec.bytes(e.rec.size)
 	contentType := header(resp, "Content-Type")
 	var p provider.Plain
-	if e.spec.Known && header(resp, "Content-Encoding") == "" {
+	if e.spec.Wire != provider.Tool && e.spec.Known && header(resp, "Content-Encoding") == "" {
 		p = provider.PlainAnswer(&e.spec, resp.Status, contentType, body)
 	} else {
 		p.Complete = true
@@ -170,13 +172,22 @@ func (e *execution) forward(body upstream.Body) error {
 
 // refusedByProvider passes the provider's own error on, with its status and body.
 func (e *execution) refusedByProvider(resp *upstream.Response) *outcome {
+	patience := time.AfterFunc(errorPatience, func() { _ = resp.Body.Close() })
 	err := e.take(resp.Body)
-	if err != nil && !errors.Is(err, errTooLarge) {
-		return e.cutPlain(err)
-	}
+	patience.Stop()
 	body := e.rec.bytes(e.rec.size)
-	return e.passError(e.judge(resp.Status, resp.Header, body), resp.Status, resp, body)
+	v := e.judge(resp.Status, resp.Header, body)
+	if err != nil && !errors.Is(err, errTooLarge) {
+		// Status and headers have said it: what is missing of the words changes nothing.
+		resp.Header = jsonHeader(resp.Header)
+		body = (&provider.Error{Code: v.kind, Status: resp.Status,
+			Message: "the provider answered " + strconv.Itoa(resp.Status) + "; the rest of its error did not come"}).Body(&e.spec)
+	}
+	return e.passError(v, resp.Status, resp, body)
 }
+
+// errorPatience bounds the wait for the words of an error whose head is here.
+const errorPatience = 5 * time.Second
 
 // errorInside passes on an error that came under a 2xx, under the status that it stands for.
 func (e *execution) errorInside(resp *upstream.Response, body []byte, kind string) *outcome {
@@ -200,7 +211,7 @@ func (v *verdict) inside(kind string, external bool) {
 // passError is an error in the provider's own words, under the status that it stands for.
 func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) *outcome {
 	v.status = status
-	o := &outcome{verdict: v, document: maskCredentials(e.request, body)}
+	o := &outcome{verdict: v, document: maskCredentials(e.request, body), at: time.Now()}
 	o.how.reveal = &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	if e.seen != nil {
 		o.reply = e.storedAnswer(status, resp.Header, o.document, 0)

@@ -77,34 +77,24 @@ func (rd *reading) failed(ctx context.Context, resp *upstream.Response, err erro
 	}
 	d := decision.Decide(f, rd.nest.rules.decide)
 	if (d.Action == decision.Retry || d.Action == decision.Wait) && rd.nest.route.Budget().Take() {
-		if resp != nil {
-			resp.Body.Close()
-		}
 		if rd.waits(ctx, d.Delay) {
+			if resp != nil {
+				resp.Body.Close()
+			}
 			c.g.observer.Retry(c.wf.Name, f.Trigger())
 			return true, nil, nil
 		}
 		rd.nest.route.Budget().Put()
-		return false, nil, rd.refusal(ctx, resp, failed, err)
+		if err == nil && ctx.Err() != nil {
+			resp.Body.Close()
+			err = context.Cause(ctx)
+		}
 	}
 	rd.nest.quit(rd.health(ctx, s))
 	if err != nil {
 		return false, nil, c.readFailed(err)
 	}
 	return false, failed, nil
-}
-
-// refusal is what the client hears whose read could not be tried again: the provider's words, where there are some.
-func (rd *reading) refusal(ctx context.Context, resp *upstream.Response, failed []byte, err error) *Error {
-	if err == nil && resp != nil && ctx.Err() == nil {
-		rd.c.writeHead(resp)
-		_, _ = rd.c.w.Write(maskCredentials(rd.request, failed))
-		return nil
-	}
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	return rd.c.readFailed(err)
 }
 
 func readTransport(err error) *signal.Transport {

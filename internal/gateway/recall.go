@@ -10,7 +10,7 @@ import (
 // lost (semantics 19). Whoever asks for the same key meanwhile waits for that; other keys do not.
 func (c *call) recall() {
 	g := c.g
-	if c.recalled = g.ledger.Now().Sub(g.started) > c.wf.Idempotency.Window; c.recalled {
+	if c.recalled = !g.left(c.key) || g.ledger.Now().Sub(g.started) > c.wf.Idempotency.Window; c.recalled {
 		return
 	}
 	over, mine := g.sightings.beginRecall(c.key)
@@ -39,6 +39,24 @@ func (c *call) recall() {
 			found = append(found, g.remembered(c, r))
 		}
 	}
+}
+
+// maxLeft bounds the keys that are remembered of earlier processes, in a megabyte. An orderly end leaves few.
+const maxLeft = 1 << 17
+
+// leftKeys returns a test of the derived keys under which earlier processes may have left something: most requests
+// then need no look-up.
+func leftKeys(ctx context.Context, l ledger.Ledger) (func(key string) bool, error) {
+	maybe := func(string) bool { return true }
+	f, ok := l.(ledger.KeyFilter)
+	if !ok {
+		return maybe, nil
+	}
+	left, err := f.DerivedKeys(ctx, maxLeft)
+	if err != nil || left == nil {
+		return maybe, err
+	}
+	return left, nil
 }
 
 // maxRecalled bounds what one key's look-up reads, the newest first.

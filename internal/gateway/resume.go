@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -44,18 +43,35 @@ func (c *call) resumeRunning() *Error {
 	return c.follow(running)
 }
 
-// cutBefore says that clients saw the beginning of an execution under this key that broke off and released it. Its
-// rest is never taken from the execution that came after (semantics 26), and nothing says which of the two is meant.
-func (c *call) cutBefore() bool {
+// severalSeen says that clients may have seen the beginning of an execution under this key that is not the one at
+// hand: one that broke off and released the key, or, where a key is derived, an equal one whose answer is taken for
+// delivered by now. The rest of an answer is never taken from another execution (semantics 26), and nothing says which
+// of the two is meant.
+func (c *call) severalSeen() bool {
 	if mutant.On("resume-other-execution") {
 		return false
 	}
 	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
 	defer stop()
 	i := c.wf.Idempotency
-	list, err := c.g.ledger.List(ctx, ledger.Filter{Key: c.key, Outcomes: []ledger.Outcome{ledger.OutcomeFailed},
-		NewerThan: c.g.ledger.Now().Add(-max(i.Window, i.TTL)), Limit: 100})
-	return err != nil || slices.ContainsFunc(list, func(r *ledger.Record) bool { return r.Partial })
+	f := ledger.Filter{Key: c.key, NewerThan: c.g.ledger.Now().Add(-max(i.Window, i.TTL)), Limit: 100}
+	if c.claimed { // what is not released is the holder's
+		f.Outcomes = []ledger.Outcome{ledger.OutcomeFailed}
+	}
+	list, err := c.g.ledger.List(ctx, f)
+	if err != nil || len(list) == f.Limit {
+		return true
+	}
+	seen := 0
+	for _, r := range list {
+		switch {
+		case r.Partial && r.Outcome == ledger.OutcomeFailed:
+			return true
+		case !c.claimed && r.State != ledger.Created && (r.State != ledger.Settled || r.Outcome == ledger.OutcomeSuccess):
+			seen++
+		}
+	}
+	return seen > 1
 }
 
 // resumeHeld resumes under a key whose operation is not at hand in this process. It never begins a new one.

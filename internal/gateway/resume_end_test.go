@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/internal/gateway"
@@ -87,4 +88,29 @@ func TestResumeBeforeTheRecordLands(t *testing.T) {
 			r.calls("landing", 1)
 		})
 	}
+}
+
+// An answer that is taken for delivered is not forgotten by a resume: its client may be the one that asks, and of two
+// equal executions nothing says which it saw (semantics 26).
+func TestResumeBesideADeliveredTwin(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "  default: {retry", "  default: {delivery_grace: 1ms, retry", 1)
+	})
+	complete := func(b []byte) bool { return bytes.HasSuffix(b, []byte("\r\n0\r\n\r\n")) }
+	r.must(streamed("twin"), 200)
+	wait(t, func() bool { return gateway.Sightings(r.gw) == 0 })
+	conn, _ := r.rawUntil(streamed("twin"), func(b []byte) bool { return bytes.Contains(b, []byte("answe")) })
+	reset(conn)
+	wait(t, func() bool { return gateway.Lost(r.gw) == 1 })
+	if a := r.must(streamed("twin").with("Last-Event-ID", "2"), 409); a.code() != string(gateway.CodeStreamLost) {
+		t.Errorf("%v", a.header)
+	}
+	conn, got := r.rawUntil(streamed("only"), complete)
+	reset(conn)
+	wait(t, func() bool { return gateway.Lost(r.gw) == 2 })
+	if a := r.must(streamed("only").with("Last-Event-ID", "2"), 200); !bytes.HasSuffix(bodyOf(t, got), a.body) {
+		t.Errorf("%q", a.body)
+	}
+	r.calls("twin", 2)
+	r.calls("only", 1)
 }

@@ -4,7 +4,7 @@ package gateway
 // What of them is in memory too only saves a read, and has a bound.
 const (
 	spillOver   = 16 << 10 // one larger than this is read from the record
-	spillBeyond = 32 << 20 // and so is what all others are together beyond this, or beyond a quarter of limits.body_memory
+	spillBeyond = 4 << 20  // and so is what all others are together beyond this, or beyond a quarter of limits.body_memory
 )
 
 // landed says that the answer is on record.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/json"
 	"io"
 	"time"
 
@@ -20,6 +21,7 @@ type streaming struct {
 	strict  bool
 	crossed bool // the boundary was passed: clients have the head (semantics 22)
 	dropped bool
+	noted   bool // the response's id is in the history
 }
 
 // stream passes a stream on event by event. Status, head and lead-in wait for the first content; half an event
@@ -71,6 +73,7 @@ func (e *execution) stream(resp *upstream.Response, format provider.Format) *out
 // advance lets clients have what they may have by now.
 func (s *streaming) advance() {
 	p := s.read.Progress()
+	s.identify(p)
 	if !s.crossed {
 		held := s.e.rec.size
 		begun := p.Boundary >= 0 && (p.ErrorAt < 0 || p.Boundary < p.ErrorAt)
@@ -86,6 +89,20 @@ func (s *streaming) advance() {
 		s.cross()
 	}
 	s.e.rec.show(s.visible(p))
+}
+
+// identify keeps the response's id as soon as it is known: by it the outcome is found out (reconcile: openai_response).
+func (s *streaming) identify(p *provider.Progress) {
+	r := s.e.wf.Reconcile
+	if s.noted || p.ResponseID == "" || r == nil || !r.OpenAIResponse || !s.e.op.Head().Hold {
+		return
+	}
+	s.noted = true
+	id, err := json.Marshal(map[string]string{"response_id": p.ResponseID})
+	if err != nil { // a string
+		return
+	}
+	s.e.op.Note(ledger.Event{Kind: "note", Reason: "the response's id", Rule: "reconcile.openai_response", Evidence: id})
 }
 
 // visible is the offset up to which clients may read: whole events, and under durability: strict none that

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/holdfast-ai/holdfast/internal/sim"
 )
 
 // A tier's model is what goes out, however the body names another, and as often as it does.
@@ -32,8 +34,11 @@ func TestTierModel(t *testing.T) {
 // BR-012: a budget that is too small to be answered in leaves the key to the next call.
 func TestBR012SmallBudget(t *testing.T) {
 	r := newRig(t)
-	r.script("budget", "hang", "ok")
-	r.must(chat("budget").key("k").with("Holdfast-Deadline-Ms", "60"), 504)
+	hang := sim.Rule{Match: sim.Match{Op: "budget", Header: map[string]string{"X-Try": "first"}}, Steps: []sim.Step{sim.Named("hang")}}
+	if err := r.sim.AddRules(hang); err != nil {
+		t.Fatal(err)
+	}
+	r.must(chat("budget").key("k").with("Holdfast-Deadline-Ms", "60", "X-Try", "first"), 504)
 	wait(t, func() bool { return r.do(chat("budget").key("k")).status == 200 })
 	if n := r.sim.Counts("budget").Effects; n != 1 {
 		t.Errorf("%d effects", n)

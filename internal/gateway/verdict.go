@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,6 +67,9 @@ func judge(wf *policy.Workflow, external bool, a signal.Answer) verdict {
 	if !known {
 		v.end = ledger.AttemptUnknown
 	}
+	if external && a.Status == http.StatusConflict && !known {
+		v.reason += ": it has this request, or one like it"
+	}
 	lasting := !s.Retryable && slices.Contains(permanent, a.Status) && s.Class != signal.QuotaExhausted
 	v.keep = known && (lasting || mutant.On("stored-transient-failure"))
 	return v
@@ -98,7 +102,7 @@ func accepted(wf *policy.Workflow, status int, header map[string][]string, body 
 	}
 	a := exprAnswer(status, header, body)
 	if ok, _ := wf.Failed.Match(a); ok {
-		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: "workflows." + wf.Name + ".failed",
+		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: wf.Path() + ".failed",
 			reason: "the answer matches failed"}, false
 	}
 	if wf.Succeeded.IsZero() {

@@ -10,12 +10,14 @@ import (
 
 // checker makes the checks that look at more than one field (interface.md §5).
 type checker struct {
-	c      *Config
-	faults []Fault
+	c       *Config
+	earlier []Fault // of single fields
+	faults  []Fault
 }
 
-func (c *Config) check() []Fault {
-	k := &checker{c: c}
+// check makes the cross checks. What single fields have wrong was found earlier.
+func (c *Config) check(earlier []Fault) []Fault {
+	k := &checker{c: c, earlier: earlier}
 	k.listeners()
 	k.stores()
 	k.providers()
@@ -40,6 +42,11 @@ func (k *checker) add(s Severity, path, what, remedy string) {
 
 func (k *checker) fail(path, what, remedy string) { k.add(Error, path, what, remedy) }
 func (k *checker) warn(path, what, remedy string) { k.add(Warning, path, what, remedy) }
+
+// wrong says that what was written at path has a fault of its own, and has left no value: it is not missing.
+func (k *checker) wrong(path string) bool {
+	return slices.ContainsFunc(k.earlier, func(f Fault) bool { return f.Path == path && f.Severity == Error })
+}
 
 // listeners holds semantics 44: without credentials of our own, loopback only.
 func (k *checker) listeners() {
@@ -168,8 +175,8 @@ func (k *checker) auth() {
 	for i, a := range k.c.Auth.Keys {
 		path := item("auth.keys", i)
 		for j, name := range a.Workflows {
-			if k.c.Workflow(name) == nil {
-				k.fail(item(path+".workflows", j), quote(name)+" is not in workflows", suggest(name, k.workflowNames()))
+			if k.c.Workflow(name) == nil && k.c.ToolServer(name) == nil {
+				k.fail(item(path+".workflows", j), quote(name)+" is neither in workflows nor in tools", suggest(name, k.workflowNames()))
 			}
 		}
 		if first, dup := seen[a.Key.Reveal()]; dup && !a.Key.IsZero() {

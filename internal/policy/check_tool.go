@@ -22,7 +22,8 @@ func (k *checker) mcp() {
 	for i := range k.c.MCP.Servers {
 		s := &k.c.MCP.Servers[i]
 		path := join("mcp.servers", s.Name)
-		if (len(s.Command) == 0) == (s.URL == "") {
+		command := len(s.Command) > 0 || k.wrong(path+".command")
+		if command == (s.URL != "" || k.wrong(path+".url")) {
 			k.fail(path, "needs exactly one of command and url", `write command: ["npx", "-y", "orders-mcp"], or url: https://…`)
 		}
 		for j := range s.Tools {
@@ -93,6 +94,9 @@ func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {
 			k.fail(path+".sql", "does not say which database", "write dsn: postgres://reader@host/db")
 		}
 		k.password(path+".dsn", r.DSN)
+		if s := r.DSN.Scheme(); !r.DSN.IsZero() && s != "sqlite" {
+			k.warn(path+".dsn", "accepted, not yet acted on by this version: a "+s+" database is not read, and the outcome waits for holdfast intents resolve", "write sqlite:FILE, or get")
+		}
 	case r.Tool != "" && place != reconcileMCP:
 		k.fail(path+".tool", "there is no MCP server here whose tool could be called", "write get or sql")
 	case r.OpenAIResponse && place != reconcileWorkflow:
@@ -117,7 +121,14 @@ func (k *checker) readGet(path, get string, place reconcilePlace) {
 	case has:
 		get = rest
 	}
+	if strings.Contains(get, "#") {
+		k.fail(path, "has a fragment, which is never sent", "write %23 for a # of the path or the query")
+		return
+	}
 	if u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(get)); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
+		if host, _, _ := strings.Cut(strings.SplitN(get, "://", 2)[1], "/"); strings.ContainsAny(host, "{@") {
+			k.fail(path, "has a field or a credential in its host", "write the host out; fields stand in path and query, credentials in headers")
+		}
 		return
 	}
 	switch {

@@ -17,11 +17,11 @@ type Config struct {
 	Env    string `yaml:"env" default:"production" is:"name" doc:"Stamped into the store, which refuses every other; part of every key."`
 	Listen string `yaml:"listen" default:"127.0.0.1:8787" is:"addr" doc:"Address of the data plane."`
 	Admin  string `yaml:"admin" default:"127.0.0.1:8788" is:"addr" doc:"Address of the admin API and the dashboard."`
-	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE or postgres://USER@HOST/DB; a list names the replicas of one."`
+	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE, FILE or postgres://USER@HOST/DB; a list names the replicas of one."`
 
 	SharedState *SharedState `yaml:"shared_state" doc:"Where breakers, cool-downs and spend are shared between replicas; without it each process has its own."`
 	Providers   []Provider   `yaml:"providers,map" is:"name" doc:"LLM providers; a name is also a path prefix. Without the block: openai, anthropic, gemini."`
-	Models      []Model      `yaml:"models,map" doc:"Costs and capabilities of models; a built-in dated table fills what is left out."`
+	Models      []Model      `yaml:"models,map" doc:"Costs in USD per million tokens, and capabilities, of models; replay-policy counts with the costs."`
 	Embedders   []Embedder   `yaml:"embedders,map" is:"name" doc:"Embedders for the semantic cache."`
 	// Workflows are in the order of the file, inline ones before those of policies; the last is always "default".
 	Workflows []Workflow   `yaml:"workflows,map" is:"name" doc:"Policies of calls; the first whose match fits applies, then default."`

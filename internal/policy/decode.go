@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // decoder sets structs from nodes. It reports every fault and goes on.
@@ -196,6 +197,51 @@ func unseen(v reflect.Value, f *field, written string) (what, remedy string) {
 	return "what " + referenceForm.FindString(written) + " stands for is refused here", remedy
 }
 
+// asList is a list written in brackets of what somebody wrote as one text: its words, where they are several, as in a command
+// line. What is in quotes is one word.
+func asList(text string) string {
+	words := commandWords(text)
+	if len(words) < 2 {
+		return "[" + text + "]"
+	}
+	for i, w := range words {
+		words[i] = strconv.Quote(w)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+// commandWords splits at blanks, and at commas before them, outside quotes.
+func commandWords(text string) []string {
+	var words []string
+	var word strings.Builder
+	open, quoted := rune(0), false // the quote that is open; whether the word has one, and may be empty
+	end := func() {
+		w := word.String()
+		if !quoted {
+			w = strings.TrimSuffix(w, ",")
+		}
+		if w != "" || quoted {
+			words = append(words, w)
+		}
+		word.Reset()
+		quoted = false
+	}
+	for _, r := range text {
+		switch {
+		case open != 0 && r == open:
+			open = 0
+		case open == 0 && (r == '"' || r == '\''):
+			open, quoted = r, true
+		case open == 0 && unicode.IsSpace(r):
+			end()
+		default:
+			word.WriteRune(r)
+		}
+	}
+	end()
+	return words
+}
+
 // items sets a list.
 func (d *decoder) items(n *node, v reflect.Value, f *field, path string) {
 	elem := v.Type().Elem()
@@ -204,7 +250,7 @@ func (d *decoder) items(n *node, v reflect.Value, f *field, path string) {
 	case n.kind == scalar && f.one:
 		items = []*node{n}
 	case n.kind == scalar && isScalar(elem):
-		d.fault(n, path, "is a single value, not a list", "write ["+n.text+"]")
+		d.fault(n, path, "is a single value, not a list", "write "+asList(n.text))
 		return
 	case n.kind != list:
 		d.fault(n, path, "is "+n.kind.String()+", not a list", "write [a, b], or one item per line after a hyphen")

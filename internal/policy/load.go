@@ -88,7 +88,7 @@ func (l *loader) load(path string, data []byte) (*Config, []Fault) {
 	if root != nil {
 		c.finish(l.env)
 		c.read = slices.Clone(d.faults)
-		d.addNew(c.check())
+		d.addNew(c.check(d.faults))
 	}
 	faults = sortFaults(d.faults)
 	if Refused(faults) {
@@ -191,6 +191,9 @@ func (l *loader) policyFile(d *decoder, c *Config, file string) {
 // finish applies what follows from other fields, compiles, and stamps the revision.
 func (c *Config) finish(env func(string) (string, bool)) {
 	c.defaultProviders(env)
+	for i := range c.Store {
+		c.Store[i] = storeDSN(c.Store[i].Reveal())
+	}
 	c.placeDefault()
 	c.index = make(map[string]int, len(c.Workflows))
 	for i := range c.Workflows {

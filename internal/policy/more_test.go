@@ -28,6 +28,25 @@ func TestOverride(t *testing.T) {
 	}
 }
 
+// A plain file name is a store, as for the commands that only read it; what may hold a password is none.
+func TestStoreIsAPlainFile(t *testing.T) {
+	for text, want := range map[string]string{"shop.db": "sqlite:shop.db", "/var/lib/shop.db": "sqlite:/var/lib/shop.db", `C:\shop.db`: `sqlite:C:\shop.db`,
+		"sqlite:shop.db": "sqlite:shop.db", "host=db password=x": "", "u:x@db": "", ":memory:": "", "file:shop.db": "", "shop.db?mode=ro": "", "mysql:x": ""} {
+		c, faults := Parse("x.yaml", []byte("store: '"+text+"'"), noEnv)
+		over := Default(noEnv)
+		flag := over.Override(Overrides{Store: text})
+		if want == "" {
+			if !Refused(faults) || !Unservable(flag) {
+				t.Errorf("%s: %s %s", text, lines(faults), lines(flag))
+			}
+			continue
+		}
+		if Unservable(faults) || c.Store[0].Reveal() != want || Unservable(flag) || over.Store[0].Reveal() != want {
+			t.Errorf("%s: %s %s", text, lines(faults), lines(flag))
+		}
+	}
+}
+
 // TestOverrideKeepsWhatLoadFound: a flag must not make serve forget that a key is missing.
 func TestOverrideKeepsWhatLoadFound(t *testing.T) {
 	const text = `

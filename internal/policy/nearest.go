@@ -2,6 +2,10 @@ package policy
 
 import "strings"
 
+// Nearest is the word among known that a misspelt one most likely means, empty if none is close. Known words are in
+// lower case.
+func Nearest(word string, known []string) string { return nearest(word, known) }
+
 // nearest returns the known name that a misspelt one most likely means, empty if none is close.
 func nearest(name string, known []string) string {
 	if len(name) > 64 {

@@ -36,7 +36,7 @@ func (c *Config) Override(o Overrides) []Fault {
 	set(&c.Admin, "admin", "addr", o.Admin)
 	store := ""
 	if set(&store, "store", "store", o.Store); store != "" {
-		c.Store = []DSN{NewDSN(store)}
+		c.Store = []DSN{storeDSN(store)}
 		delete(c.source.raw, "store[0]")
 	}
 	for _, u := range o.Upstreams {
@@ -48,7 +48,7 @@ func (c *Config) Override(o Overrides) []Fault {
 		faults = slices.DeleteFunc(faults, func(f Fault) bool { return f.Path == replaced })
 	}
 	c.stamp()
-	return sortFaults(append(faults, c.check()...))
+	return sortFaults(append(faults, c.check(faults)...))
 }
 
 // upstream sets one base URL and returns the path that it replaced.

@@ -32,7 +32,12 @@ func (c *Config) Written(path string) bool {
 }
 
 // Path is the workflow's path in Config.Pos.
-func (w *Workflow) Path() string { return join("workflows", w.Name) }
+func (w *Workflow) Path() string {
+	if w.at != "" {
+		return w.at
+	}
+	return join("workflows", w.Name)
+}
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 

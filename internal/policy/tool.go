@@ -1,6 +1,9 @@
 package policy
 
-import "time"
+import (
+	"reflect"
+	"time"
+)
 
 // ToolServer is an HTTP write tool behind /tools/{name}/.
 type ToolServer struct {
@@ -56,4 +59,17 @@ type MCPServer struct {
 type MCPTool struct {
 	Name       string `yaml:"-"`
 	CallPolicy `yaml:",inline"`
+}
+
+// Call is the policy of a tool's calls. written is false where the configuration says nothing of the tool: then it has
+// every default, and its effect is for the server's readOnlyHint to say (design.md §6).
+func (s *MCPServer) Call(tool string) (p CallPolicy, written bool) {
+	for i := range s.Tools {
+		if s.Tools[i].Name == tool {
+			return s.Tools[i].CallPolicy, true
+		}
+	}
+	setDefaults(reflect.ValueOf(&p).Elem())
+	p.resolve(s.Mode)
+	return p, false
 }

@@ -109,6 +109,9 @@ func checkText(is, text string) (what, remedy string) {
 	case "shared":
 		return checkScheme(text, "redis://127.0.0.1:6379/0 or postgres://user@host/db", "redis", "rediss", "valkey", "postgres", "postgresql")
 	case "sqldsn":
+		if file, ok := strings.CutPrefix(text, "sqlite:"); ok && strings.Trim(file, "/") != "" {
+			return "", ""
+		}
 		return checkScheme(text, "postgres://user@host/db", "postgres", "postgresql")
 	case "header":
 		if !headerForm.MatchString(text) {
@@ -218,19 +221,37 @@ func checkURL(text string) (what, remedy string) {
 	return "", ""
 }
 
+// storeDSN writes a plain file name out as the sqlite: address that it stands for.
+func storeDSN(text string) DSN {
+	if text == "" || !isFileName(text) {
+		return NewDSN(text)
+	}
+	return NewDSN("sqlite:" + text)
+}
+
+// isFileName tells a file's name, also one with a drive's letter, from an address with a scheme. The words of another
+// database (host=db password=…) are none: a store's name is shown in logs.
+func isFileName(text string) bool {
+	scheme, _, ok := strings.Cut(text, ":")
+	return (!ok || len(scheme) == 1) && !strings.ContainsAny(text, "=@ ")
+}
+
 func checkStore(text string) (what, remedy string) {
+	if isFileName(text) || strings.HasPrefix(text, "file:") || strings.HasPrefix(text, ":") {
+		text = "sqlite:" + text
+	}
 	if rest, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		switch rest = strings.TrimPrefix(rest, "//"); {
 		case strings.Contains(strings.ToLower(rest), ":memory:"):
 			return "is not a file, and a log in memory would forget what it was told", "write sqlite:FILE; for a passing one, a file in a temporary folder"
 		case strings.HasPrefix(rest, "file:"):
 			return "is a URI, not a file", "write sqlite:" + strings.TrimPrefix(rest, "file:")
-		case rest == "" || strings.ContainsAny(rest, "?#"):
+		case rest == "" || rest[0] == ':' || strings.ContainsAny(rest, "?#\""):
 			return "names no file", "write sqlite:holdfast.db or sqlite:/var/lib/holdfast/holdfast.db"
 		}
 		return "", ""
 	}
-	return checkScheme(text, "sqlite:holdfast.db or postgres://user@host/db", "postgres", "postgresql")
+	return checkScheme(text, "sqlite:holdfast.db, holdfast.db or postgres://user@host/db", "postgres", "postgresql")
 }
 
 func checkScheme(text, example string, schemes ...string) (what, remedy string) {

@@ -113,6 +113,7 @@ type Workflow struct {
 	Topic      string     `yaml:"topic" is:"line" doc:"Template over the body, shown in alerts."`
 
 	matcher matcher
+	at      string // its path, where that is not workflows.NAME
 }
 
 // Match says which calls a workflow takes. Lists are alternatives; the three fields must all hold.

@@ -50,14 +50,17 @@ func Parse(r *Request) Call {
 // WireOf is the routing of a path without a provider's prefix (interface.md §2).
 func WireOf(path string, h http.Header) Wire {
 	switch {
-	case h.Get("Anthropic-Version") != "":
+	case says(h["Anthropic-Version"]):
 		return Anthropic
 	case strings.HasPrefix(path, "/v1beta"), strings.HasPrefix(path, "/v1alpha"), strings.HasPrefix(path, "/upload/"),
-		h.Get("X-Goog-Api-Key") != "":
+		says(h["X-Goog-Api-Key"]):
 		return Gemini
 	}
 	return OpenAI
 }
+
+// says is whether a header field has a first value, as http.Header.Get gives it.
+func says(values []string) bool { return len(values) > 0 && values[0] != "" }
 
 func streams(c *Call, query string, streamField bool) bool {
 	switch c.Endpoint {

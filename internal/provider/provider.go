@@ -26,6 +26,7 @@ const (
 	OpenAI    = wire.OpenAI
 	Anthropic = wire.Anthropic
 	Gemini    = wire.Gemini
+	Tool      = wire.Tool
 )
 
 // The framings of a body.

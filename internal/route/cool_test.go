@@ -141,23 +141,60 @@ func TestProbeIsRateLimitedAgain(t *testing.T) {
 	})
 }
 
-func TestEndlessProbe(t *testing.T) {
+// TestSilentProbe: a limit refuses at once, so that a probe which hears nothing for a while was accepted; nobody waits for
+// the end of its answer, which may take minutes.
+func TestSilentProbe(t *testing.T) {
 	inBubble(t, func(r rig) {
 		r.Cool(time.Second, "429")
 		time.Sleep(time.Second)
-		r.enter()
+		probe := r.enter()
 		waits := r.refused(Cooling)
-		time.Sleep(30 * time.Second)
+		time.Sleep(silence - time.Millisecond)
+		r.refused(Cooling)
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
+		time.Sleep(maxSpread)
 		if !isClosed(waits.Changed) {
-			t.Error("nobody is told that the lease is over")
+			t.Error("nobody is told that the cool-down is over")
 		}
+		r.enter()
+		probe.Done(breaker.Failure) // late: it is no probe any more
+		r.enter()
+	})
+}
+
+// TestAnsweredProbe: the head of an answer ends a cool-down at once.
+func TestAnsweredProbe(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.Cool(time.Second, "429")
+		time.Sleep(time.Second)
 		stream := r.enter()
 		r.refused(Cooling)
 		stream.Answered()
 		r.enter()
 		stream.Done(breaker.Ignored)
 		r.enter()
+	})
+}
+
+// TestOrdersReachWhoWaits: who waits for a cool-down hears at once that an operator paused or tripped the route.
+func TestOrdersReachWhoWaits(t *testing.T) {
+	inBubble(t, func(r rig) {
+		r.Cool(time.Minute, "429")
+		waits := r.refused(Cooling)
+		must(t)(r.Table.Pause(key, "maintenance"))
+		if !isClosed(waits.Changed) {
+			t.Error("not told of the pause")
+		}
+		must(t)(r.Table.Resume(key))
+		waits = r.refused(Cooling)
+		must(t)(r.Table.Trip(key, "drill"))
+		if !isClosed(waits.Changed) {
+			t.Error("not told of the trip")
+		}
+		if got := r.refused(Open); !got.Forced {
+			t.Errorf("%+v", got)
+		}
 	})
 }
 

@@ -14,6 +14,9 @@ import (
 const (
 	// maxCooldown bounds what a provider can ask for (semantics 34).
 	maxCooldown = 24 * time.Hour
+	// silence is after what time a probe that was not refused is taken for accepted: a limit refuses at once, and an
+	// answer may take minutes.
+	silence = 2 * time.Second
 	// waves is how many groups those who wait are released in, over a tenth of the cool-down but at most maxSpread.
 	waves     = 16
 	maxSpread = time.Second
@@ -27,11 +30,10 @@ type gate struct {
 	until  time.Time // monotonic
 	length time.Duration
 	reason string
-	lease  time.Duration
 	probe  uint64 // who has the place; 0: the next caller may
 	probes uint64
-	expire time.Time   // when the probe loses its place
-	timer  *time.Timer // tells those who wait of that
+	expire time.Time   // when the probe is taken for accepted
+	timer  *time.Timer // does so
 	line   line
 }
 
@@ -52,16 +54,32 @@ func (g *gate) enter(held uint64) (uint64, *Refusal) {
 		return held, nil
 	case g.probe != 0 && now.Before(g.expire):
 		return 0, &Refusal{Kind: Cooling, Reason: g.reason + "; a probe is on its way", Changed: g.line.join()}
+	case g.probe != 0:
+		g.accept()
+		return 0, nil
 	}
 	g.probes++
-	lease := g.lease
-	if lease <= 0 {
-		lease = breaker.DefaultResetTimeout
-	}
 	g.stopTimer()
-	g.probe, g.expire = g.probes, now.Add(lease)
-	g.timer = time.AfterFunc(lease, g.wake)
+	g.probe, g.expire = g.probes, now.Add(silence)
+	g.timer = time.AfterFunc(silence, func() { g.leave(g.probed(), breaker.Success) })
 	return g.probe, nil
+}
+
+// probed is the number of the probe whose time is over, 0 when none's is.
+func (g *gate) probed() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.probe == 0 || time.Now().Before(g.expire) {
+		return 0
+	}
+	return g.probe
+}
+
+// accept ends the cool-down.
+func (g *gate) accept() {
+	g.probe = 0
+	g.stopTimer()
+	g.open(min(g.length/10, maxSpread))
 }
 
 // leave ends the probe of that number, if it still has the place.
@@ -71,12 +89,12 @@ func (g *gate) leave(probe uint64, res breaker.Result) {
 	if probe == 0 || g.probe != probe {
 		return
 	}
-	g.probe = 0
-	g.stopTimer()
 	if res == breaker.Success {
-		g.open(min(g.length/10, maxSpread))
+		g.accept()
 		return
 	}
+	g.probe = 0
+	g.stopTimer()
 	g.line.release(0)
 }
 
@@ -104,9 +122,7 @@ func (g *gate) close(wait time.Duration, reason string) bool {
 func (g *gate) clear() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.probe = 0
-	g.stopTimer()
-	g.open(min(g.length/10, maxSpread))
+	g.accept()
 }
 
 // open lets everybody in, those who wait over the time of spread.
@@ -119,7 +135,7 @@ func (g *gate) open(spread time.Duration) {
 	g.line.release(spread)
 }
 
-// wake tells those who wait that the probe's place may be free.
+// wake has those who wait ask again.
 func (g *gate) wake() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,12 +147,6 @@ func (g *gate) stopTimer() {
 		g.timer.Stop()
 		g.timer = nil
 	}
-}
-
-func (g *gate) setLease(lease time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.lease = lease
 }
 
 // remaining is how long the cool-down still lasts, 0 when none does.

@@ -98,7 +98,10 @@ func (o *orders) tell(r *Route, log *slog.Logger) {
 
 // Pause refuses all calls on the routes that match, until Resume. It returns how many are known; ErrPattern.
 func (t *Table) Pause(pattern, reason string) (int, error) {
-	return t.say(Order{Pattern: pattern, Reason: reason}, func(r *Route) { r.paused.Store(&reason) })
+	return t.say(Order{Pattern: pattern, Reason: reason}, func(r *Route) {
+		r.paused.Store(&reason)
+		r.gate.wake()
+	})
 }
 
 // Resume lifts Pause.
@@ -108,7 +111,10 @@ func (t *Table) Resume(pattern string) (int, error) {
 
 // Trip opens the breakers of the routes that match, until Reset.
 func (t *Table) Trip(pattern, reason string) (int, error) {
-	return t.say(Order{Pattern: pattern, Trip: true, Reason: reason}, func(r *Route) { r.breaker.Trip(reason) })
+	return t.say(Order{Pattern: pattern, Trip: true, Reason: reason}, func(r *Route) {
+		r.breaker.Trip(reason)
+		r.gate.wake()
+	})
 }
 
 // Reset closes the breakers of the routes that match and ends their cool-downs, also those that only the ledger knows of.
@@ -152,7 +158,7 @@ func (t *Table) say(n Order, do func(*Route)) (int, error) {
 	for _, r := range routes {
 		do(r)
 	}
-	t.log.Warn("routes "+n.verb(), "pattern", n.Pattern, "reason", n.Reason, "known", len(routes))
+	t.log.Debug("routes "+n.verb(), "pattern", n.Pattern, "reason", n.Reason, "known", len(routes))
 	return len(routes), nil
 }
 

@@ -66,6 +66,10 @@ func (r *Route) enter(held uint64) (Ticket, *Refusal) {
 	}
 	probe, refusal := r.gate.enter(held)
 	if refusal != nil {
+		if r.breaker.Snapshot().Forced { // a person's word goes before a cool-down: nobody waits for what will not come
+			_, err := r.breaker.Acquire()
+			return Ticket{}, openRefusal(err)
+		}
 		return Ticket{}, refusal
 	}
 	pass, err := r.breaker.Acquire()
@@ -174,11 +178,6 @@ func (r *Route) configure(epoch uint64, b breaker.Config, share float64) {
 	}
 	b = r.breakerConfig(b)
 	r.breaker.Configure(b)
-	lease := b.ProbeLease
-	if lease <= 0 {
-		lease = b.ResetTimeout
-	}
-	r.gate.setLease(lease)
 	if old := r.share.Load(); old == nil || *old != share {
 		r.share.Store(&share)
 		r.budget.Store(retry.NewBudget(share))

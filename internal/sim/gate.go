@@ -7,8 +7,9 @@ import (
 
 // gates hold calls at a named point until a test lets them go.
 type gates struct {
-	mu     sync.Mutex
-	closed map[string]*gate
+	entered func() // told when a call waits, so that nobody waits in vain for one that does
+	mu      sync.Mutex
+	closed  map[string]*gate
 }
 
 type gate struct {
@@ -16,7 +17,9 @@ type gate struct {
 	waiting int
 }
 
-func newGates() *gates { return &gates{closed: map[string]*gate{}} }
+func newGates(entered func()) *gates {
+	return &gates{entered: entered, closed: map[string]*gate{}}
+}
 
 // wait blocks until the gate is released; false means that ctx ended first.
 func (g *gates) wait(name string, done ...context.Context) bool {
@@ -28,6 +31,7 @@ func (g *gates) wait(name string, done ...context.Context) bool {
 	}
 	at.waiting++
 	g.mu.Unlock()
+	g.entered()
 	defer func() {
 		g.mu.Lock()
 		at.waiting--

@@ -78,9 +78,10 @@ func New(cfg Config) *Server {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	s := &Server{cfg: cfg, gates: newGates(), stored: newStore()}
+	s := &Server{cfg: cfg, stored: newStore()}
 	s.script = newEngine(cfg.Script)
 	s.record = newRecorder(cfg.MaxCalls)
+	s.gates = newGates(func() { s.record.update(func() {}) })
 	s.effects = newEffectLog(cfg.Dedup, cfg.Now)
 	s.corpus = newCorpus()
 	s.control = s.controlMux()

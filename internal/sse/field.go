@@ -70,6 +70,9 @@ func (s *Parser) field(line []byte) {
 	case "event":
 		s.ev.name, s.ev.owned = trimSpace(value), false
 	case "id", "retry": // for the client's reconnect; dispatch does not depend on them
+		if s.Reconnect != nil {
+			s.Reconnect(string(name), trimSpace(value))
+		}
 	default:
 		if s.Stray != nil {
 			s.Stray(line)

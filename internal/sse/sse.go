@@ -38,6 +38,9 @@ type Parser struct {
 	// Stray, if set, is called with each line that is neither comment nor known field. Clients ignore such lines,
 	// but some providers write a bare JSON error there. The slice is valid only during the call.
 	Stray func(line []byte)
+	// Reconnect, if set, is called with each id and retry line, before the event that it belongs to. The slices are valid
+	// only during the call.
+	Reconnect func(name string, value []byte)
 
 	err   error
 	off   int64 // of the next byte to come

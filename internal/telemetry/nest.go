@@ -54,12 +54,12 @@ func (m *Meter) Breaker(route string, c breaker.Change) {
 		route = "other"
 	}
 	n.mu.Unlock()
-	n.transitions.Add(context.Background(), 1, m.attributes.get("route", route, "from", c.From.String(), "to", c.To.String()))
+	n.transitions.Add(context.Background(), 1, m.attributes.get("route", route, "from", c.From.String(), "to", c.To.String()).add...)
 }
 
 // Retry implements gateway.Observer.
 func (m *Meter) Retry(workflow, trigger string) {
-	m.nest.retries.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "trigger", trigger))
+	m.nest.retries.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "trigger", trigger).add...)
 }
 
 // Bulkhead implements gateway.Observer.
@@ -68,5 +68,5 @@ func (m *Meter) Bulkhead(workflow, tier string, accepted bool) {
 	if accepted {
 		c = m.nest.accepted
 	}
-	c.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "tier", tier))
+	c.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "tier", tier).add...)
 }

@@ -119,43 +119,43 @@ func (m *Meter) Change(c intent.Change) {
 	m.states[c.To].Add(1)
 	ctx := context.Background()
 	if c.To == ledger.Unknown {
-		m.entered.Add(ctx, 1, m.attributes.get("workflow", c.Head.Workflow))
+		m.entered.Add(ctx, 1, m.attributes.get("workflow", c.Head.Workflow).add...)
 	}
 	if c.From == ledger.Unknown {
-		m.resolved.Add(ctx, 1, m.attributes.get("workflow", c.Head.Workflow, "outcome", c.Outcome.String()))
+		m.resolved.Add(ctx, 1, m.attributes.get("workflow", c.Head.Workflow, "outcome", c.Outcome.String()).add...)
 	}
 }
 
 // Request implements gateway.Observer.
 func (m *Meter) Request(r gateway.Request) {
 	ctx := context.Background()
-	m.requests.Add(ctx, 1, m.attributes.get("workflow", r.Workflow, "source", r.Source, "code", string(r.Code), "status", statusClass(r.Status)))
-	m.duration.Record(ctx, r.Took.Seconds(), m.attributes.get("workflow", r.Workflow, "source", r.Source))
+	m.requests.Add(ctx, 1, m.attributes.get("workflow", r.Workflow, "source", r.Source, "code", string(r.Code), "status", statusClass(r.Status)).add...)
+	m.duration.Record(ctx, r.Took.Seconds(), m.attributes.get("workflow", r.Workflow, "source", r.Source).record...)
 }
 
 // Lookup implements gateway.Observer.
 func (m *Meter) Lookup(workflow string) {
-	m.lookups.Add(context.Background(), 1, m.attributes.get("workflow", workflow))
+	m.lookups.Add(context.Background(), 1, m.attributes.get("workflow", workflow).add...)
 }
 
 // Duplicate implements gateway.Observer.
 func (m *Meter) Duplicate(workflow, of string) {
-	m.duplicates.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "of", of))
+	m.duplicates.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "of", of).add...)
 }
 
 // StoreError implements gateway.Observer.
 func (m *Meter) StoreError(workflow string) {
-	m.storeErrors.Add(context.Background(), 1, m.attributes.get("workflow", workflow))
+	m.storeErrors.Add(context.Background(), 1, m.attributes.get("workflow", workflow).add...)
 }
 
 // Attempt implements gateway.Observer.
 func (m *Meter) Attempt(a gateway.Attempt) {
 	ctx := context.Background()
 	set := m.attributes.get("workflow", a.Workflow, "tier", a.Tier)
-	m.calls.Add(ctx, 1, set)
-	m.latency.Record(ctx, float64(a.Took)/float64(time.Second), set)
+	m.calls.Add(ctx, 1, set.add...)
+	m.latency.Record(ctx, float64(a.Took)/float64(time.Second), set.record...)
 	if a.End != ledger.AttemptSuccess {
-		m.errors.Add(ctx, 1, m.attributes.get("workflow", a.Workflow, "tier", a.Tier, "end", a.End.String(), "error_type", a.Error))
+		m.errors.Add(ctx, 1, m.attributes.get("workflow", a.Workflow, "tier", a.Tier, "end", a.End.String(), "error_type", a.Error).add...)
 	}
 }
 
@@ -163,5 +163,5 @@ func statusClass(status int) string {
 	if status < 100 || status > 599 {
 		return "none"
 	}
-	return string([]byte{byte('0' + status/100), 'x', 'x'})
+	return [...]string{"1xx", "2xx", "3xx", "4xx", "5xx"}[status/100-1]
 }

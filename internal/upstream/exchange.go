@@ -89,6 +89,9 @@ func (x *exchange) write(r *Request) written {
 	if len(head)+len(body) <= inline {
 		head, body = append(head, body...), nil
 	}
+	if r.Sending != nil {
+		r.Sending()
+	}
 	n, err := x.conn.send(head, body)
 	total := int64(len(head) + len(body))
 	x.pool.buffers.heads.Put(buffer)

@@ -63,7 +63,7 @@ func (t *transport) Do(ctx context.Context, r *Request) (*Response, error) {
 }
 
 func (t *transport) once(ctx context.Context, r *Request) (*Response, *watch, error) {
-	w := new(watch)
+	w := &watch{sending: r.Sending}
 	req := (&http.Request{
 		Method: r.Method, URL: exactURL(r.Target), Host: wireHost(r.Target),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,

@@ -35,6 +35,9 @@ type Request struct {
 	Target *url.URL
 	Header http.Header
 	Body   []byte
+	// Sending, when set, is called before the first byte may leave: until then a cancelled call was not sent. It may be
+	// called again, from any goroutine, and must not block.
+	Sending func()
 }
 
 // Response is the head of an answer, and its body, which must be read to its end or closed.

@@ -26,10 +26,11 @@ func (m *meter) Write(p []byte) (int, error) {
 
 // watch follows one request through net/http. Hooks may run in other goroutines, also after RoundTrip returned.
 type watch struct {
-	stage  atomic.Int32
-	reused atomic.Bool
-	meter  atomic.Pointer[meter]
-	before atomic.Int64 // the meter's count when the request got its connection
+	sending func() // Request.Sending
+	stage   atomic.Int32
+	reused  atomic.Bool
+	meter   atomic.Pointer[meter]
+	before  atomic.Int64 // the meter's count when the request got its connection
 }
 
 const (
@@ -67,6 +68,9 @@ func (w *watch) gotConn(info httptrace.GotConnInfo) {
 	}
 	w.reused.Store(info.Reused)
 	w.reach(stageWrite)
+	if w.sending != nil {
+		w.sending()
+	}
 }
 
 // meterOf finds the metered connection below one layer of TLS, or two with an https proxy.

@@ -286,3 +286,27 @@ func counts(t *testing.T, f *fixture) {
 	}
 	f.same("Counts", map[ledger.State]int64{ledger.Created: 1, ledger.Dispatched: 1, ledger.Unknown: 1, ledger.Confirmed: 1}, got)
 }
+
+func derivedKeys(t *testing.T, f *fixture) {
+	filter, ok := f.Ledger.(ledger.KeyFilter)
+	if !ok {
+		return // an ability that a driver may do without
+	}
+	for key, d := range map[string]time.Duration{"here": time.Hour, "there": time.Hour, "over": -time.Second} {
+		w := f.dispatched("")
+		w.Insert.Key, w.DerivedKey, w.DerivedUntil = key, key, f.Now().Add(d)
+		f.commit(w)
+	}
+	has, err := filter.DerivedKeys(f.ctx, 2)
+	if err != nil || has == nil {
+		t.Fatalf("DerivedKeys: %v, a filter: %t", err, has != nil)
+	}
+	for key, want := range map[string]bool{"here": true, "there": true, "over": false, "none": false} {
+		if has(key) != want {
+			t.Errorf("%s is held: %t", key, !want)
+		}
+	}
+	if has, err := filter.DerivedKeys(f.ctx, 1); has != nil || err != nil {
+		t.Errorf("a filter of more keys than its limit: %t, %v", has != nil, err)
+	}
+}

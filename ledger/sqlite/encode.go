@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -122,12 +124,33 @@ func (it *item) digestKeys() {
 	}
 }
 
+// scratch is where bodies are compressed: what comes out is a fraction of the room that it may need.
+var scratch = sync.Pool{New: func() any { return new([]byte) }}
+
+// scratchOver is the size of body over which the room is not kept: such are rare.
+const scratchOver = 2 << 20
+
+// compress returns data compressed, or as it is where that is no shorter.
+func compress(data []byte) (packed bool, _ []byte) {
+	room := new([]byte)
+	if len(data) <= scratchOver {
+		room = scratch.Get().(*[]byte)
+		defer scratch.Put(room)
+	}
+	if need := s2.MaxEncodedLen(len(data)); cap(*room) < need {
+		*room = make([]byte, need)
+	}
+	c := s2.Encode(*room, data)
+	if len(c) >= len(data) {
+		return false, data
+	}
+	return true, bytes.Clone(c)
+}
+
 func pack(b *ledger.Body) packedBody {
 	p := packedBody{kind: b.Kind, contentType: b.ContentType, size: len(b.Data), digest: checksum(b.ContentType, b.Data), data: b.Data}
 	if len(b.Data) > packOver {
-		if c := s2.Encode(nil, b.Data); len(c) < len(b.Data) {
-			p.packed, p.data = true, c
-		}
+		p.packed, p.data = compress(b.Data)
 	}
 	if p.data == nil {
 		p.data = []byte{} // an empty body is stored; NULL would not be one

@@ -75,6 +75,7 @@ func listQuery(f ledger.Filter) (string, []any) {
 	}
 	if !f.NewerThan.IsZero() {
 		w.and("i.created_at > ?", micros(f.NewerThan))
+		w.and(seq+" >= ?", f.NewerThan.UnixMilli()<<12) // a place begins with its id's time: behind it the walk ends
 	}
 	if f.Before != "" {
 		place := placeOf(f.Before)

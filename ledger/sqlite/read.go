@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -160,6 +162,25 @@ func (l *Ledger) peekHolder(w *ledger.Write) bool {
 func (l *Ledger) Derived(ctx context.Context, key string, limit int) ([]*ledger.Record, error) {
 	return l.records(ctx, selectRecord+fromAny+`WHERE i.seq IN (SELECT d.seq FROM derived d
 		WHERE d.key = ? AND d.until > ?) ORDER BY i.seq DESC LIMIT ?`, digest(key), l.Now(), limit)
+}
+
+// DerivedKeys implements ledger.KeyFilter. A part of each digest is enough where a false match costs one read.
+func (l *Ledger) DerivedKeys(ctx context.Context, limit int) (func(key string) bool, error) {
+	var held []uint64
+	err := l.read.with(ctx, func(r *reader) error {
+		return r.each(`SELECT key FROM derived WHERE until > ? LIMIT ?`, []any{l.Now(), limit + 1}, func(st *sqlite3.Stmt) error {
+			held = append(held, binary.BigEndian.Uint64(st.ColumnRawBlob(0)))
+			return nil
+		})
+	})
+	if err != nil || len(held) > limit {
+		return nil, err
+	}
+	slices.Sort(held)
+	return func(key string) bool {
+		_, found := slices.BinarySearch(held, binary.BigEndian.Uint64(digest(key)))
+		return found
+	}, nil
 }
 
 // History implements ledger.Ledger.

@@ -99,7 +99,10 @@ type Ledger struct {
 	watch   *watch   // likewise; nil when the files are not the operating system's
 }
 
-var _ ledger.Ledger = (*Ledger)(nil)
+var (
+	_ ledger.Ledger    = (*Ledger)(nil)
+	_ ledger.KeyFilter = (*Ledger)(nil)
+)
 
 // failure boxes an error for an atomic pointer.
 type failure struct{ err error }

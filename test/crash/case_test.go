@@ -63,7 +63,11 @@ func (r *rig) must(c call, status int, code string) *answer {
 // script gives the first calls of an operation their steps.
 func (r *rig) script(op string, steps ...string) {
 	r.t.Helper()
-	rule := fmt.Sprintf(`{"match":{"op":%q},"steps":[%s]}`, op, strings.Join(steps, ","))
+	r.rule(fmt.Sprintf(`{"match":{"op":%q},"steps":[%s]}`, op, strings.Join(steps, ",")))
+}
+
+func (r *rig) rule(rule string) {
+	r.t.Helper()
 	resp, err := r.client.Post(r.sim.URL+"/sim/v1/rules", "application/json", strings.NewReader(rule))
 	if err != nil {
 		r.t.Fatal(err)

@@ -14,6 +14,10 @@ import (
 var binary string
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(toolEffects); file != "" {
+		toolServer(file)
+		return
+	}
 	os.Exit(run(m))
 }
 

@@ -29,6 +29,12 @@ workflows:
   relaxed: {match: {paths: ["/by-name-only"]}}
   "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}}
   default: {}
+tools:
+  shop:
+    base_url: "SIM/shop"
+    routes:
+      - {match: "POST /orders", key: "{order}", timeout: 1s,
+         reconcile: {get: "/orders?key={key}", happened: "len(body.items) > 0", every: 200ms, quiet: 1500ms, attempts: 20}}
 limits: {commit_wait: 20s}
 `
 

@@ -77,6 +77,8 @@ if [[ $only_way != direct ]]; then
   gateway open holdfast.yaml "$open"
   guarded=127.0.0.1:$(free_port)
   gateway guarded guarded.yaml "$guarded"
+  nest=127.0.0.1:$(free_port)
+  gateway nest nest.yaml "$nest"
   cutter=127.0.0.1:$(free_port)
   "$work/cutter" --listen "$cutter" --upstream "$open" >"$work/cutter.log" 2>&1 &
   pids+=($!)
@@ -113,9 +115,9 @@ report() {
   summary+=("$(printf '%-5s %-8s %5s passed, %s failed, %s skipped%s' "$name" "$way" "${pass:-0}" "${fail:-0}" "${skip:-0}" "$([[ $code == 0 ]] || echo "  (exit $code)")")")
 }
 
-# A way is the URL of its gateway, of the guarded one and of the cutter.
-go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
-node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
+# A way is the URL of its gateway, of the guarded one, of the cutter and of the one that retries.
+go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
+node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
 
 # Without a gateway the suites share nothing but the simulator, which tells their calls apart. With one they take turns:
 # each measures it and fills it up.
@@ -124,8 +126,8 @@ direct=$!
 suite node direct node_suite "$SIM_URL"
 wait "$direct"
 if [[ $only_way != direct ]]; then
-  suite go gateway go_suite "http://$open" "http://$guarded" "http://$cutter"
-  suite node gateway node_suite "http://$open" "http://$guarded" "http://$cutter"
+  suite go gateway go_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest"
+  suite node gateway node_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest"
 fi
 for way in direct gateway; do
   report go "$way"

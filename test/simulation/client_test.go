@@ -21,10 +21,9 @@ type request struct {
 
 	began, ended time.Time
 	counted      bool
-	number       int       // of the try, from 0
-	after        int       // Last-Event-ID
-	partOf       int       // the execution that it resumes
-	before       time.Time // when that was asked for
+	number       int // of the try, from 0
+	after        int // Last-Event-ID
+	partOf       int // the execution that it resumes
 	err          error
 	status       int
 	header       http.Header
@@ -97,7 +96,7 @@ func (r *request) resume(last *request) {
 		return
 	}
 	body := clean(last.op, last.body)
-	r.after, r.partOf, r.before = bytes.Count(body, last.op.gap()), m.executions[0], last.began
+	r.after, r.partOf = bytes.Count(body, last.op.gap()), m.executions[0]
 }
 
 // gap ends an event of the operation's stream.

@@ -292,16 +292,30 @@ func toolCall(s *wire.State, ev *wire.Event, call jsonview.Value) {
 
 // chatUsage reads a usage member. Details of zero are left out as unknown: servers that count none send zeros.
 func chatUsage(u jsonview.Value) wire.Usage {
-	cached := u.Path("prompt_tokens_details", "cached_tokens").Int()
-	if cached <= 0 {
-		cached = u.Get("prompt_cache_hit_tokens").Int() // DeepSeek
+	n := wire.NoUsage()
+	var cached, cacheHits int64
+	for o := u.Object(); ; {
+		key, val, ok := o.Next()
+		if !ok {
+			break
+		}
+		switch string(key) {
+		case "prompt_tokens":
+			n.Input = val.Int()
+		case "completion_tokens":
+			n.Output = val.Int()
+		case "prompt_tokens_details":
+			cached = val.Get("cached_tokens").Int()
+		case "prompt_cache_hit_tokens": // DeepSeek
+			cacheHits = val.Int()
+		case "completion_tokens_details":
+			n.Reasoning = wire.Positive(val.Get("reasoning_tokens").Int())
+		}
 	}
-	return wire.Usage{
-		Input:     u.Get("prompt_tokens").Int(),
-		Output:    u.Get("completion_tokens").Int(),
-		Cached:    wire.Positive(cached),
-		Reasoning: wire.Positive(u.Path("completion_tokens_details", "reasoning_tokens").Int()),
+	if n.Cached = wire.Positive(cached); n.Cached < 0 {
+		n.Cached = wire.Positive(cacheHits)
 	}
+	return n
 }
 
 // End implements wire.Grammar. A finish reason completes an answer without [DONE], and [DONE] one without a
@@ -318,13 +332,33 @@ func (c *Chat) Error(doc jsonview.Value) (string, bool) { return Error(doc) }
 
 // Error returns the code of a document that is an error: nested, flat (Mistral, older vLLM), FastAPI's detail.
 func Error(doc jsonview.Value) (string, bool) {
-	e := doc.Get("error")
+	var e, object, kind, detail, choices, id jsonview.Value
+	for o := doc.Object(); ; {
+		key, val, ok := o.Next()
+		if !ok {
+			break
+		}
+		switch string(key) {
+		case "error":
+			e = val
+		case "object":
+			object = val
+		case "type":
+			kind = val
+		case "detail":
+			detail = val
+		case "choices":
+			choices = val
+		case "id":
+			id = val
+		}
+	}
 	switch {
 	case e.IsObject(), e.Filled():
 		return ErrorOf(e), true
-	case doc.Get("object").Is("error"), doc.Get("type").Is("error"):
+	case object.Is("error"), kind.Is("error"):
 		return wire.ErrorCode(doc), true
-	case doc.Get("detail").Filled() && !doc.Get("choices").Set() && !doc.Get("id").Set():
+	case detail.Filled() && !choices.Set() && !id.Set():
 		return wire.UnnamedError, true
 	}
 	return "", false

@@ -65,11 +65,26 @@ func plainMember(s *wire.State, ev *wire.Event, key string, val jsonview.Value) 
 }
 
 func plainChoice(s *wire.State, ev *wire.Event, choice jsonview.Value) {
-	if m := choice.Get("message"); m.IsObject() {
-		delta(s, ev, m)
+	var message, reason, failure jsonview.Value
+	for o := choice.Object(); ; {
+		key, val, ok := o.Next()
+		if !ok {
+			break
+		}
+		switch string(key) {
+		case "message":
+			message = val
+		case "finish_reason":
+			reason = val
+		case "error":
+			failure = val
+		}
 	}
-	finish(s, ev, choice.Get("finish_reason"))
-	if choice.Get("error").Filled() {
+	if message.IsObject() {
+		delta(s, ev, message)
+	}
+	finish(s, ev, reason)
+	if failure.Filled() {
 		s.Finish = "error"
 	}
 }

@@ -9,6 +9,7 @@ const (
 	OpenAI    Family = "openai"
 	Anthropic Family = "anthropic"
 	Gemini    Family = "gemini"
+	Tool      Family = "tool" // an HTTP tool of the user's own: any document, no grammar
 )
 
 // Format is how an answer's body is framed.

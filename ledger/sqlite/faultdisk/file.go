@@ -29,10 +29,15 @@ func (c change) apply(to []byte) []byte {
 }
 
 func resize(b []byte, size int64) []byte {
-	if n := size - int64(len(b)); n > 0 {
-		return append(b, make([]byte, n)...)
+	if size <= int64(len(b)) {
+		return b[:size:size]
 	}
-	return b[:size:size]
+	if size <= int64(cap(b)) {
+		return b[:size]
+	}
+	bigger := make([]byte, size, max(size, 2*int64(cap(b)))) // a log grows by many small steps
+	copy(bigger, b)
+	return bigger
 }
 
 // file is what the disk knows of one file.

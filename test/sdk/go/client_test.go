@@ -13,6 +13,7 @@ type call struct {
 	script string            // how the simulator answers, docs/sim.md
 	header map[string]string // set through the client's own means
 	tool   bool              // the weather tool is offered
+	again  bool              // a client that retries only if told to is told to
 }
 
 // headers are all headers of the call.

@@ -40,6 +40,9 @@ func geminiConfig(in call) *genai.GenerateContentConfig {
 		h.Set(k, v)
 	}
 	config := &genai.GenerateContentConfig{HTTPOptions: &genai.HTTPOptions{Headers: h}}
+	if in.again {
+		config.HTTPOptions.RetryOptions = &genai.HTTPRetryOptions{Attempts: genai.Ptr[int32](3), InitialDelay: genai.Ptr(0.1), Jitter: genai.Ptr(0.0)}
+	}
 	if in.tool {
 		config.Tools = []*genai.Tool{{FunctionDeclarations: []*genai.FunctionDeclaration{{
 			Name: toolName, ParametersJsonSchema: map[string]any{"type": "object", "properties": toolSchema()},

@@ -24,6 +24,7 @@ type rig struct {
 	// A second gateway, which knows none of the clients' credentials; "" without.
 	guarded string
 	cutter  string // a breaking network in front of the gateway; "" without
+	nest    string // a gateway that retries; "" without
 	exe     string // the holdfast program, for gateways of a test's own
 	run     string // tells this run's operations from those of an earlier one on the same processes
 	seq     atomic.Int64
@@ -36,6 +37,7 @@ func TestMain(m *testing.M) {
 	theRig.sim = strings.TrimSuffix(os.Getenv("SIM_URL"), "/")
 	theRig.guarded = strings.TrimSuffix(os.Getenv("HOLDFAST_GUARDED_URL"), "/")
 	theRig.cutter = strings.TrimSuffix(os.Getenv("HOLDFAST_CUT_URL"), "/")
+	theRig.nest = strings.TrimSuffix(os.Getenv("HOLDFAST_NEST_URL"), "/")
 	theRig.exe = os.Getenv("HOLDFAST")
 	theRig.run = fmt.Sprintf("go%x", time.Now().UnixNano())
 	for _, u := range []string{theRig.url, theRig.sim} {

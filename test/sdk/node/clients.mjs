@@ -20,7 +20,7 @@ export const clientsOf = (url) => [openaiChat(url), openaiResponses(url), anthro
 export const clients = clientsOf(base);
 
 // A call: op (counted by the simulator), prompt, script (how the simulator answers), headers, tool (offered or not),
-// retries (undefined: the client's default).
+// retries (undefined: the client's default), again (a client that retries only if told to is told to).
 export async function ask(client, streamed, call, tape = new Tape()) {
   const prompt = `${call.prompt} (${call.op})`; // else a lost answer of one test would be another's
   const headers = { 'Sim-Op': call.op, ...(call.script && { 'Sim-Script': script(call.script) }), ...call.headers };

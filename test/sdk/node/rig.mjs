@@ -17,6 +17,8 @@ export const sim = address('SIM_URL');
 export const guarded = process.env.HOLDFAST_GUARDED_URL && address('HOLDFAST_GUARDED_URL');
 // A breaking network in front of the gateway.
 export const cutter = process.env.HOLDFAST_CUT_URL && address('HOLDFAST_CUT_URL');
+// A gateway that retries.
+export const nest = process.env.HOLDFAST_NEST_URL && address('HOLDFAST_NEST_URL');
 export const direct = base === sim;
 
 // What only a gateway can do is skipped without one.

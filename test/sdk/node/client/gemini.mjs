@@ -19,7 +19,7 @@ export function gemini(base) {
     model,
     contents: call.prompt,
     config: {
-      httpOptions: { headers: call.headers },
+      httpOptions: { headers: call.headers, ...(call.again && { retryOptions: { attempts: 3, initialDelay: 0.1, jitter: 0 } }) },
       ...(call.tool && { tools: [{ functionDeclarations: [{ name: toolName, parametersJsonSchema: toolSchema }] }] }),
     },
   });

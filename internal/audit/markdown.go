@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+)
+
+// Markdown writes the report as a page: a table, then the evidence of each finding.
+func (r *Report) Markdown(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Double-send audit of %s\n\n", safe(r.Server))
+	fmt.Fprintf(&b, "`%s`, %s, in %.0f s. %s.\n\n", code(r.Target), r.Started.Format("2006-01-02 15:04:05Z"), r.Seconds, r.Summary())
+	b.WriteString("| tool | verdict | what happened | hints |\n|---|---|---|---|\n")
+	for _, t := range r.Tools {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", code(t.Name), bold(t.Verdict), safe(t.Says), t.Hints)
+	}
+	for _, t := range r.Tools {
+		t.markdown(&b)
+	}
+	fmt.Fprintf(&b, "\n## How it was seen\n\nStates were compared by: %s. Repeats were sent twice in sequence, twice at once, after a lost reply, and late.\n", listing(r.Readers))
+	if len(r.Left) > 0 {
+		b.WriteString("\n## What the audit left behind\n\n")
+		for _, l := range r.Left {
+			fmt.Fprintf(&b, "- %s\n", safe(cut(l, 200)))
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (t ToolReport) markdown(b *strings.Builder) {
+	if !t.Verdict.Bad() && t.Verdict != CannotTell {
+		return
+	}
+	fmt.Fprintf(b, "\n## `%s`: %s\n\n", code(t.Name), t.Verdict)
+	for _, n := range t.Notes {
+		fmt.Fprintf(b, "%s.\n", safe(upper(n)))
+	}
+	for _, f := range t.Findings {
+		if f.Verdict == Safe {
+			continue
+		}
+		fmt.Fprintf(b, "\n**%s** — %s: %s\n\n", f.Probe, f.Verdict, safe(f.Says))
+		if f.Args != nil {
+			fmt.Fprintf(b, "- arguments: `%s`\n", code(cut(text(f.Args), 300)))
+		}
+		for _, e := range f.Evidence {
+			fmt.Fprintf(b, "- %s\n", safe(e))
+		}
+	}
+}
+
+// Summary is the count of each verdict in a line.
+func (r *Report) Summary() string {
+	parts := []string{plural(len(r.Tools), "write tool")}
+	for _, v := range severity {
+		if n := r.Count(v); n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String is the hints as a list, the default ones left out.
+func (h Hints) String() string {
+	return fmt.Sprintf("readOnly %s, idempotent %s, destructive %s", h.ReadOnly, h.Idempotent, h.Destructive)
+}
+
+func bold(v Verdict) string {
+	if v.Bad() {
+		return "**" + string(v) + "**"
+	}
+	return string(v)
+}
+
+// safe keeps a server's words from being markup, and from moving a terminal's cursor.
+func safe(s string) string {
+	return strings.NewReplacer("|", `\|`, "<", "&lt;", ">", "&gt;", "`", "'").Replace(printable(s))
+}
+
+func code(s string) string { return strings.NewReplacer("`", "'", "|", `\|`).Replace(printable(s)) }
+
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+func upper(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+func listing(names []string) string {
+	if len(names) == 0 {
+		return "nothing, for there is neither a read tool nor a resource"
+	}
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = "`" + code(n) + "`"
+	}
+	return strings.Join(quoted, ", ")
+}

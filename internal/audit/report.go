@@ -1,0 +1,132 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// Verdict is what the audit says of a tool, or of one of its probes.
+type Verdict string
+
+// The verdicts, the worst first. CannotTell is no finding: it says what is missing.
+const (
+	WrongRecord     Verdict = "wrong record"     // the repeat touched, or named, another record than the first call
+	DuplicateEffect Verdict = "duplicate effect" // the repeat had an effect of its own
+	LostWrite       Verdict = "lost write"       // a call that was answered well has left nothing
+	ErrorOnRepeat   Verdict = "error on repeat"  // the effect took place once, and a caller is told that it failed
+	AnswerDiffers   Verdict = "answer differs"   // one effect, and two answers that do not say the same
+	CannotTell      Verdict = "cannot tell"
+	Safe            Verdict = "safe"
+)
+
+var severity = []Verdict{WrongRecord, DuplicateEffect, LostWrite, ErrorOnRepeat, AnswerDiffers, CannotTell, Safe}
+
+// Bad reports whether a verdict is a finding.
+func (v Verdict) Bad() bool { return slices.Index(severity, v) < slices.Index(severity, CannotTell) }
+
+func worse(a, b Verdict) bool { return slices.Index(severity, a) < slices.Index(severity, b) }
+
+// The probes.
+const (
+	InSequence = "twice in sequence"
+	AtOnce     = "twice at once"
+	LostReply  = "reply lost, then again"
+	LateRepeat = "late repeat"
+	ManyAtOnce = "four different calls at once"
+	WriteAgain = "one value, another, the first again"
+	Unhurried  = "twice, with a long wait after each"
+)
+
+// Finding is what one probe showed.
+type Finding struct {
+	Probe    string   `json:"probe"`
+	Verdict  Verdict  `json:"verdict"`
+	Says     string   `json:"says"`               // in a sentence
+	Evidence []string `json:"evidence,omitempty"` // what the reads and the answers showed
+	Args     Args     `json:"arguments,omitempty"`
+}
+
+// ToolReport is the outcome for one write tool.
+type ToolReport struct {
+	Name     string    `json:"name"`
+	Verdict  Verdict   `json:"verdict"`
+	Also     []Verdict `json:"also,omitempty"` // lesser findings of other probes
+	Says     string    `json:"says"`
+	Hints    Hints     `json:"hints"`
+	Notes    []string  `json:"notes,omitempty"`
+	Findings []Finding `json:"findings"` // one for each probe that was made
+	Calls    int       `json:"calls"`
+}
+
+// Report is the outcome of an audit.
+type Report struct {
+	Server  string       `json:"server"`
+	Target  string       `json:"target"`
+	Started time.Time    `json:"started"`
+	Seconds float64      `json:"seconds"`
+	Readers []string     `json:"read_by"` // the reads that states were compared by
+	Tools   []ToolReport `json:"tools"`
+	Left    []string     `json:"left_behind"` // what the audit's writes left on the server, as far as reads show it
+}
+
+// Failed reports whether any tool has a finding.
+func (r *Report) Failed() bool {
+	return slices.ContainsFunc(r.Tools, func(t ToolReport) bool { return t.Verdict.Bad() })
+}
+
+// Count is how many tools have a verdict.
+func (r *Report) Count(v Verdict) int {
+	n := 0
+	for _, t := range r.Tools {
+		if t.Verdict == v {
+			n++
+		}
+	}
+	return n
+}
+
+// conclude makes the report of a tool out of its probes.
+func (s *subject) conclude() ToolReport {
+	t := ToolReport{Name: s.t.name, Verdict: CannotTell, Says: "no probe came to an end", Hints: s.t.hints, Notes: s.notes, Findings: s.findings, Calls: s.calls}
+	conclusive := slices.ContainsFunc(s.findings, func(f Finding) bool { return f.Verdict != CannotTell })
+	first := true
+	for _, f := range s.findings {
+		if conclusive && f.Verdict == CannotTell {
+			continue // another probe could tell
+		}
+		if first || worse(f.Verdict, t.Verdict) {
+			t.Verdict, t.Says, first = f.Verdict, f.Says, false
+		}
+	}
+	for _, v := range severity {
+		if v.Bad() && v != t.Verdict && s.bad(v) {
+			t.Also = append(t.Also, v)
+		}
+	}
+	if t.Hints.Idempotent == HintTrue && (t.Verdict == DuplicateEffect || t.Verdict == WrongRecord) {
+		t.Notes = append(t.Notes, "idempotentHint: true is wrong")
+	}
+	if t.Hints.ReadOnly == HintAbsent {
+		t.Notes = append(t.Notes, "readOnlyHint is absent, which means that it writes")
+	}
+	if t.Findings == nil {
+		t.Findings = []Finding{}
+	}
+	return t
+}
+
+// unseen is what is missing for a tool whose effect nothing shows.
+func unseen(readers int) string {
+	if readers == 0 {
+		return "the server has no read tool and no resource that can be called; nothing shows what a call does"
+	}
+	return "no read tool and no resource shows an effect of it; add one that does, or give arguments that have an effect with --args"
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strings.TrimSpace(strings.Join([]string{itoa(n), what + "s"}, " "))
+}

@@ -1,0 +1,364 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// auditor is one audit on its way.
+type auditor struct {
+	cfg      Config
+	run      *run
+	server   *server
+	all      []*tool
+	readings []reading       // of every snapshot
+	derived  []reading       // of the probe at hand
+	volatile map[string]bool // what changes by itself
+	pool     *pool
+	last     state    // as last read
+	begun    state    // before the first write
+	watched  *subject // whose calls came last
+	subjects []*subject
+	makers   []*subject // tools whose calls make records, with a recipe that works
+	report   *Report
+}
+
+// restart connects anew; the first time it also asks what the server has.
+func (a *auditor) restart(ctx context.Context) error {
+	a.server.close()
+	if a.cfg.Reset != "" {
+		out, err := exec.CommandContext(ctx, "sh", "-c", a.cfg.Reset).CombinedOutput()
+		if err != nil {
+			return fmt.Errorf("--reset %q: %w: %s", a.cfg.Reset, err, cut(string(out), 300))
+		}
+	}
+	var err error
+	if a.server, err = dial(ctx, a.cfg); err != nil {
+		return err
+	}
+	a.all, err = a.server.tools(ctx)
+	if a.volatile == nil {
+		a.volatile = map[string]bool{}
+	}
+	return err
+}
+
+// choose picks the tools to audit: those that make records first, for the others to refer to.
+func (a *auditor) choose() ([]*tool, error) {
+	var out []*tool
+	for _, t := range a.all {
+		if t.writes() && (len(a.cfg.Tools) == 0 || slices.Contains(a.cfg.Tools, t.name)) {
+			out = append(out, t)
+		}
+	}
+	for _, name := range a.cfg.Tools {
+		if !slices.ContainsFunc(out, func(t *tool) bool { return t.name == name }) {
+			return nil, fmt.Errorf("%w: %q; the server's are %s", ErrNoTool, name, strings.Join(a.writeNames(), ", "))
+		}
+	}
+	slices.SortStableFunc(out, func(x, y *tool) int { return x.order() - y.order() })
+	return out, nil
+}
+
+func (a *auditor) writeNames() []string {
+	var out []string
+	for _, t := range a.all {
+		if t.writes() {
+			out = append(out, t.name)
+		}
+	}
+	return out
+}
+
+// tool audits one tool. Only the end of ctx, a failing reset or a server that cannot be started again are errors.
+func (a *auditor) tool(ctx context.Context, t *tool) error {
+	a.endOf(ctx, a.watched)
+	if a.cfg.Reset != "" && len(a.subjects) > 0 {
+		if err := a.anew(ctx); err != nil {
+			return err
+		}
+	}
+	s := &subject{t: t, quiet: a.cfg.Settle}
+	a.subjects = append(a.subjects, s)
+	a.seed(ctx, s)
+	first := a.trial(ctx, s)
+	if first == nil {
+		return ctx.Err()
+	}
+	s.late, s.lateAt = first, time.Now()
+	steps := []func(){
+		func() { s.found(a.firstSequence(ctx, s)) },
+		func() { s.found(a.atOnce(ctx, s)) },
+		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
+		func() {
+			if s.once != nil {
+				s.found(a.manyAtOnce(ctx, s))
+			}
+		},
+		func() {
+			if s.once != nil && !s.consumes() && !s.bad(DuplicateEffect, WrongRecord) {
+				if f, asked := a.writeAgain(ctx, s); asked {
+					s.found(f)
+				}
+			}
+		},
+	}
+	for i := 0; i < len(steps); i++ {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		a.seed(ctx, s)
+		steps[i]()
+		if s.slow && s.quiet < a.cfg.Late && !s.bad(DuplicateEffect, WrongRecord) {
+			a.slower(ctx, s)
+			i = -1
+		}
+	}
+	if a.cfg.Reset != "" {
+		a.lateRepeat(ctx, s)
+	}
+	return ctx.Err()
+}
+
+// slower begins a tool's probes anew, with a long wait after each call: what came late has been taken for the effect of
+// another call.
+func (a *auditor) slower(ctx context.Context, s *subject) {
+	fmt.Fprintf(a.cfg.Progress, "      %s: an effect came late; again, with a wait of %s after each call\n", s.t.name, a.cfg.Late)
+	s.quiet, s.slow, s.findings, s.once = a.cfg.Late, false, nil, nil
+	a.last, _ = a.settled(ctx, a.snapshot(ctx), s.quiet)
+	a.watched = nil
+}
+
+// firstSequence is twice in sequence; when the records have run out that the tool does something to once, with more.
+func (a *auditor) firstSequence(ctx context.Context, s *subject) Finding {
+	f := a.sequence(ctx, s, InSequence, s.quiet, false)
+	if f.Verdict == CannotTell && s.seen && !s.consumes() && len(needs(s.t)) > 0 {
+		s.uses = true
+		a.seed(ctx, s)
+		f = a.sequence(ctx, s, InSequence, s.quiet, false)
+	}
+	for n := 0; n < 2 && f.Verdict == CannotTell && s.seen && !s.slow && s.consumes() && len(s.recipe.given) == 0; n++ {
+		f = a.sequence(ctx, s, InSequence, s.quiet, false) // the record that it named may have been gone
+	}
+	if f.Verdict == CannotTell && s.seen && !s.slow && !s.uses && len(s.recipe.given) == 0 && len(s.recipe.existing) == 0 && s.swallowed(f, a.run) {
+		f.Verdict, f.Says = LostWrite, "a call with other arguments than the one before it was answered well, and had no effect"
+	}
+	return f
+}
+
+// swallowed reports whether a probe's calls were new, answered well, and without any effect.
+func (s *subject) swallowed(f Finding, r *run) bool {
+	return r.owns(text(f.Args)) && !slices.ContainsFunc(f.Evidence, func(e string) bool {
+		return strings.Contains(e, "answer: error") || strings.HasPrefix(e, "first call") || strings.HasPrefix(e, "repeat")
+	})
+}
+
+// anew restores the server's data, and forgets what was known of it.
+func (a *auditor) anew(ctx context.Context) error {
+	if err := a.restart(ctx); err != nil {
+		return err
+	}
+	a.pool = newPool()
+	a.derived, a.watched = nil, nil
+	a.last = a.snapshot(ctx)
+	a.pool.look(a.last, a.run)
+	return ctx.Err()
+}
+
+// endOf looks once more for effects that came after all waits, and asks a tool that has such without hurry.
+func (a *auditor) endOf(ctx context.Context, s *subject) {
+	if s == nil {
+		return
+	}
+	a.fresh(ctx, s)
+	if !s.slow || s.quiet >= a.cfg.Late || s.bad(DuplicateEffect, WrongRecord) || len(s.findings) == 0 {
+		return
+	}
+	s.slow = false
+	fmt.Fprintf(a.cfg.Progress, "      %s: an effect came late; once more, with a wait of %s\n", s.t.name, a.cfg.Late)
+	s.notes = append(s.notes, "its effects come after its answer, and not all at once")
+	s.findings = slices.DeleteFunc(s.findings, func(f Finding) bool { return f.Probe != ManyAtOnce && f.Verdict == CannotTell })
+	s.found(a.sequence(ctx, s, Unhurried, a.cfg.Late, false))
+}
+
+// trial finds arguments that have an effect. The call that had it waits for its late repeat.
+func (a *auditor) trial(ctx context.Context, s *subject) *pair {
+	ways := a.pool.recipes(s.t)
+	if given := a.cfg.Args[s.t.name]; len(given) > 0 {
+		ways = []recipe{{given: given}}
+	}
+	var best *pair
+	var bestRecipe recipe
+	var bestUsed map[string]any
+	rank, silent := -1, 0
+	for _, r := range ways {
+		if ctx.Err() != nil {
+			return nil
+		}
+		s.recipe = r
+		p, used, got := a.try(ctx, s, silent == 0)
+		if got > rank {
+			best, bestRecipe, bestUsed, rank = p, r, used, got
+		}
+		if got == 3 {
+			break
+		}
+		if got == 1 {
+			if silent++; silent == 3 {
+				break
+			}
+		}
+	}
+	s.recipe = bestRecipe
+	if rank >= 2 {
+		s.recipe = bestRecipe.settled(bestUsed)
+	}
+	if rank >= 2 {
+		s.seen = true
+	}
+	if rank == 3 && s.t.order() == 0 && !slices.ContainsFunc(a.makers, func(m *subject) bool { return m.t.name == s.t.name }) {
+		a.makers = append(a.makers, s)
+	}
+	return best
+}
+
+// try sends one call: 3 it went well and had an effect, 2 an effect and an error, 1 no effect, 0 an error.
+func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, map[string]any, int) {
+	s.turn++
+	p := a.prepare(ctx, s, s.turn, nil)
+	pr := &pair{probe: LateRepeat, args: p.args, s0: p.before, reader: s.t.presumedReader()}
+	pr.first = a.send(ctx, s, p.args)
+	var took time.Duration
+	pr.s1, took = a.settled(ctx, pr.s0, s.quiet)
+	if len(a.changes(pr.s0, pr.s1)) == 0 && !pr.first.wrong() && patient && !s.t.presumedReader() {
+		// The effect may take longer than others do.
+		waited := time.Now()
+		for time.Since(waited) < max(3*a.cfg.Settle, a.cfg.Late/2) && ctx.Err() == nil && len(a.changes(pr.s0, pr.s1)) == 0 {
+			pr.s1, _ = a.settled(ctx, pr.s1, a.cfg.Settle/2)
+		}
+		took = time.Since(waited) + s.quiet
+	}
+	effect := len(a.changes(pr.s0, pr.s1)) > 0
+	if effect && took < s.quiet/5 {
+		s.quiet /= 3 // at once; what comes later all the same is noticed before the next step
+	}
+	if effect && 2*took > s.quiet {
+		s.quiet = min(2*took, max(a.cfg.Late, a.cfg.Settle))
+		pr.s1, _ = a.settled(ctx, pr.s1, s.quiet)
+	}
+	switch {
+	case effect && !pr.first.wrong():
+		return pr, p.used, 3
+	case effect:
+		return pr, p.used, 2
+	case !pr.first.wrong():
+		return pr, p.used, 1
+	}
+	return pr, p.used, 0
+}
+
+// lateRepeats sends what still waits for it. What lay between is not only time but other tools' calls, which makes the
+// wait longer than it was asked to be.
+func (a *auditor) lateRepeats(ctx context.Context) error {
+	a.endOf(ctx, a.watched)
+	for _, s := range a.subjects {
+		a.lateRepeat(ctx, s)
+	}
+	return ctx.Err()
+}
+
+// lateRepeat repeats a tool's first call. What others may have done to its record in the meantime is ruled out by a
+// second try with nothing in between, unless the repeat made something new, which nobody else can have done.
+func (a *auditor) lateRepeat(ctx context.Context, s *subject) {
+	p := s.late
+	if p == nil || ctx.Err() != nil {
+		return
+	}
+	s.late = nil
+	if sleep(ctx, time.Until(s.lateAt.Add(a.cfg.Late))) != nil {
+		return
+	}
+	if s.bad(DuplicateEffect, WrongRecord) {
+		return // a late repeat has nothing to add
+	}
+	fmt.Fprintf(a.cfg.Progress, "      %s: late repeat after %s\n", s.t.name, time.Since(s.lateAt).Round(time.Second))
+	a.derived = nil
+	a.derive(ctx, s.t, p.args)
+	a.noted(ctx, s, p.args, p.first)
+	between := a.fresh(ctx, s)
+	second := a.send(ctx, s, p.args)
+	after, _ := a.settled(ctx, between, s.quiet)
+	d1, again := a.changes(p.s0, p.s1), pair{probe: LateRepeat, args: p.args, s0: between, s1: between, s2: after, first: p.first, second: second, reader: p.reader}
+	f := a.judge(again)
+	switch {
+	case f.Verdict == CannotTell && len(d1) > 0 && !p.first.wrong():
+		f.Verdict, f.Says = Safe, "the repeat came late, and changed nothing"
+	case f.Verdict.Bad() && !s.bad(f.Verdict) && !(a.intact(d1, p.s1, between) && onlyAdds(a.changes(between, after))):
+		f = a.lateAlone(ctx, s)
+	}
+	s.found(f)
+}
+
+// intact reports whether what the first call did is still as it left it.
+func (a *auditor) intact(did []change, then, now state) bool {
+	since := a.changes(then, now)
+	for _, c := range did {
+		if slices.ContainsFunc(since, func(d change) bool {
+			return d.source == c.source && (strings.HasPrefix(d.path, c.path) || strings.HasPrefix(c.path, d.path))
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyAdds reports whether changes make something new.
+func onlyAdds(changes []change) bool {
+	return len(changes) > 0 && slices.ContainsFunc(changes, change.added) && !slices.ContainsFunc(changes, change.removed)
+}
+
+// lateAlone is a late repeat with nothing in between.
+func (a *auditor) lateAlone(ctx context.Context, s *subject) Finding {
+	a.seed(ctx, s)
+	s.turn++
+	p := a.prepare(ctx, s, s.turn, nil)
+	pr := pair{probe: LateRepeat, args: p.args, s0: p.before, reader: s.t.presumedReader()}
+	pr.first = a.send(ctx, s, p.args)
+	pr.s1, _ = a.settled(ctx, pr.s0, s.quiet)
+	if sleep(ctx, a.cfg.Late) == nil {
+		pr.s1 = a.snapshot(ctx)
+		pr.second = a.send(ctx, s, p.args)
+		pr.s2, _ = a.settled(ctx, pr.s1, s.quiet)
+	}
+	return a.judge(pr)
+}
+
+// finish writes the report.
+func (a *auditor) finish() {
+	for _, s := range a.subjects {
+		a.report.Tools = append(a.report.Tools, s.conclude())
+	}
+	if a.report.Tools == nil {
+		a.report.Tools = []ToolReport{}
+	}
+	a.report.Left = a.left()
+	a.report.Seconds = time.Since(a.report.Started).Round(100 * time.Millisecond).Seconds()
+}
+
+const maxLeft = 200
+
+// left lists what was not there before the first write.
+func (a *auditor) left() []string {
+	out := []string{}
+	for _, c := range a.changes(a.begun, a.last) {
+		if len(out) == maxLeft {
+			return append(out, "…")
+		}
+		out = append(out, c.String())
+	}
+	return out
+}
