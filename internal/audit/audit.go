@@ -77,17 +77,17 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &auditor{cfg: c, run: newRun(), pool: newPool()}
+	a := &auditor{cfg: c, run: newRun(), pool: newPool(), restless: newRestless(), noisy: map[string]bool{}}
 	defer func() { a.server.close() }()
 	if err := a.restart(ctx); err != nil {
 		return nil, err
 	}
 	a.report = &Report{Server: a.server.name(), Target: c.target(), Started: time.Now().UTC()}
-	chosen, err := a.choose()
-	if err != nil {
+	if err := a.watchIdle(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.watchIdle(ctx); err != nil {
+	chosen, err := a.choose() // after the watch, which finds out what only says that it reads
+	if err != nil {
 		return nil, err
 	}
 	for i, t := range chosen {
