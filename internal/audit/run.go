@@ -80,7 +80,8 @@ func (a *auditor) writeNames() []string {
 	return out
 }
 
-// tool audits one tool. Only the end of ctx, a failing reset or a server that cannot be started again are errors.
+// tool audits one tool. Only the end of ctx, a failing reset or a server that cannot be started again are errors; a tool
+// that takes longer than its limit is left as it is.
 func (a *auditor) tool(ctx context.Context, t *tool) error {
 	a.endOf(ctx, a.watched)
 	if a.cfg.Reset != "" && len(a.subjects) > 0 {
@@ -90,33 +91,26 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 	}
 	s := &subject{t: t, quiet: a.cfg.Settle}
 	a.subjects = append(a.subjects, s)
+	limited, cancel := context.WithTimeout(ctx, a.cfg.Limit)
+	defer cancel()
+	a.probe(limited, s)
+	if ctx.Err() == nil && limited.Err() != nil {
+		s.late, a.watched = nil, nil // what the last call did is not known
+		s.findings = append(s.findings, Finding{Probe: "all", Verdict: CannotTell, Says: fmt.Sprintf("the %s for one tool were over before its last probe", a.cfg.Limit)})
+	}
+	return ctx.Err()
+}
+
+// probe makes all probes of a tool but the late repeat, which waits, unless the data are restored before the next tool.
+func (a *auditor) probe(ctx context.Context, s *subject) {
 	a.seed(ctx, s)
 	first := a.trial(ctx, s)
 	if first == nil {
-		return ctx.Err()
+		return
 	}
 	s.late, s.lateAt = first, time.Now()
-	steps := []func(){
-		func() { s.found(a.firstSequence(ctx, s)) },
-		func() { s.found(a.atOnce(ctx, s)) },
-		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
-		func() {
-			if s.once != nil && !(s.quiet > a.cfg.Settle && s.bad(DuplicateEffect, WrongRecord)) {
-				s.found(a.manyAtOnce(ctx, s))
-			}
-		},
-		func() {
-			if s.once != nil && !s.consumes() && !s.bad(DuplicateEffect, WrongRecord) {
-				if f, asked := a.writeAgain(ctx, s); asked {
-					s.found(f)
-				}
-			}
-		},
-	}
-	for i := 0; i < len(steps); i++ {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	steps := a.steps(ctx, s)
+	for i := 0; i < len(steps) && ctx.Err() == nil; i++ {
 		a.seed(ctx, s)
 		steps[i]()
 		if s.slow && s.quiet < a.cfg.Late && !s.bad(DuplicateEffect, WrongRecord) {
@@ -127,7 +121,33 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 	if a.cfg.Reset != "" {
 		a.lateRepeat(ctx, s)
 	}
-	return ctx.Err()
+}
+
+// steps are the probes of a tool in their order. What a finding has made pointless is left out.
+func (a *auditor) steps(ctx context.Context, s *subject) []func() {
+	worst := func() bool { return s.bad(DuplicateEffect, WrongRecord) }
+	return []func(){
+		func() { s.found(a.firstSequence(ctx, s)) },
+		func() { s.found(a.atOnce(ctx, s)) },
+		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
+		func() {
+			if s.once != nil && !worst() {
+				s.found(a.givenUp(ctx, s))
+			}
+		},
+		func() {
+			if s.once != nil && !(s.quiet > a.cfg.Settle && worst()) {
+				s.found(a.manyAtOnce(ctx, s))
+			}
+		},
+		func() {
+			if s.once != nil && !s.consumes() && !worst() {
+				if f, asked := a.writeAgain(ctx, s); asked {
+					s.found(f)
+				}
+			}
+		},
+	}
 }
 
 // slower begins a tool's probes anew, with a long wait after each call: what came late has been taken for the effect of
@@ -142,6 +162,10 @@ func (a *auditor) slower(ctx context.Context, s *subject) {
 // firstSequence is twice in sequence; when the records have run out that the tool does something to once, with more.
 func (a *auditor) firstSequence(ctx context.Context, s *subject) Finding {
 	f := a.sequence(ctx, s, InSequence, s.quiet, false)
+	if f.Verdict == CannotTell && s.seen && !s.recipe.fresh && len(s.recipe.given) == 0 {
+		s.recipe.fresh = true
+		f = a.sequence(ctx, s, InSequence, s.quiet, false)
+	}
 	if f.Verdict == CannotTell && s.seen && !s.consumes() && len(needs(s.t)) > 0 {
 		s.uses = true
 		a.seed(ctx, s)
@@ -275,7 +299,8 @@ func (a *auditor) finish() {
 	if a.report.Tools == nil {
 		a.report.Tools = []ToolReport{}
 	}
-	a.report.Left = a.left()
+	a.report.Late = a.cfg.Late.Seconds()
+	a.report.Left, a.report.Moving = a.left(), a.restless.list()
 	a.report.Seconds = time.Since(a.report.Started).Round(100 * time.Millisecond).Seconds()
 }
 
