@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // reading is one way to look at the server's data.
@@ -183,6 +185,9 @@ func parts(from, to state) map[string]bool {
 
 // expose takes a tool from the readers to those that are audited.
 func (a *auditor) expose(t *tool) {
+	if mutant.On("audit-trusts-read-only") {
+		return
+	}
 	t.lies = true
 	ofTool := func(r reading) bool { return r.tool == t }
 	a.readings, a.derived = slices.DeleteFunc(a.readings, ofTool), slices.DeleteFunc(a.derived, ofTool)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // auditor is one audit on its way.
@@ -131,7 +133,7 @@ func (a *auditor) steps(ctx context.Context, s *subject) []func() {
 		func() { s.found(a.atOnce(ctx, s)) },
 		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
 		func() {
-			if s.once != nil && !worst() {
+			if s.once != nil && !worst() && !mutant.On("audit-never-gives-up") {
 				s.found(a.givenUp(ctx, s))
 			}
 		},
