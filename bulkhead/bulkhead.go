@@ -115,13 +115,13 @@ func (s *Semaphore) Acquire(ctx context.Context, c Class, p Priority) error {
 			return ended(ctx)
 		}
 	}
-	switch {
-	case w.shed:
+	if w.shed {
 		return ErrCrowded
-	case ctx.Err() != nil && !mutant.On("slot-lost-on-cancel"):
-		s.Release(c)
-		return ended(ctx)
-	case ctx.Err() != nil:
+	}
+	if ctx.Err() != nil { // asked once: whoever is told that the wait ended has no slot to return
+		if !mutant.On("slot-lost-on-cancel") {
+			s.Release(c)
+		}
 		return ended(ctx)
 	}
 	return nil

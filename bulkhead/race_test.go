@@ -132,3 +132,36 @@ func TestFreeSlotAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// late is a context that ends after it was asked n times.
+type late struct {
+	context.Context
+	n int
+}
+
+func (l *late) Err() error {
+	if l.n--; l.n >= 0 {
+		return nil
+	}
+	return context.Canceled
+}
+
+// Wherever the end of the wait falls among the steps of Acquire: one who is told that he has no slot holds none.
+func TestEndBetweenTwoLooks(t *testing.T) {
+	for looks := range 4 {
+		s := bulkhead.New(bulkhead.Config{Max: 1})
+		s.Try(interactive)
+		result := make(chan error, 1)
+		go func() { result <- s.Acquire(&late{t.Context(), looks}, interactive, normal) }()
+		for waiting := 0; waiting == 0 && len(result) == 0; {
+			runtime.Gosched()
+			_, _, _, waiting = s.Snapshot()
+		}
+		s.Release(interactive)
+		used := 1
+		if err := <-result; err != nil {
+			used = 0
+		}
+		look(t, s, 1, used, 0, 0)
+	}
+}

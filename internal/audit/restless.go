@@ -1,291 +1,235 @@
 package audit
 
 import (
-	"encoding/json"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
-// restless is what changes while nobody writes: a time of day, an age, a counter of requests. It is known by the tool
-// that shows it rather than by the reading, so that what was learned of one record holds for the next.
+// still stands in a value for a part that changes by itself.
+const still = "<changes by itself>"
+
+// restless knows what reads show differently although nobody writes: counters, clocks, ids of requests. It is kept by
+// the name of the reader, since a reader does the same whatever its arguments are.
 type restless struct {
-	parts map[string]bool       // origin and class
-	lines map[string][]lineForm // by origin and class: the words of a text that change
+	parts map[string]bool       // reader and class of a part: all of it
+	lines map[string][]template // reader and class of a text: some of its words
 }
 
-// lineForm is a line of text with words that change: so many words, some of which are not looked at. The anchor, a word
-// that stayed, tells it from other lines of that length.
-type lineForm struct {
-	words   int
-	loose   []int
-	anchor  int
-	literal string
-}
+func newRestless() *restless { return &restless{map[string]bool{}, map[string][]template{}} }
 
-const (
-	anything = "<restless>"
-	maxForms = 32 // of one class; beyond it the whole class is restless
-)
+// template is a text with words that change; those are empty.
+type template []string
 
-func newRestless() *restless { return &restless{map[string]bool{}, map[string][]lineForm{}} }
+const maxTemplates = 64 // of one place
 
-// origin is the tool or resource that a source reads.
-func origin(source string) string {
-	if isURI(source) {
-		return source
+// tokens are the words of a text. A time of day, a version and a number with a sign are one word each.
+var tokens = regexp.MustCompile(`[\pL\pN_:.+-]+|\s+|.`)
+
+// templateOf is what two texts share, if that is enough to know a third one by.
+func templateOf(a, b string) (template, bool) {
+	x, y := tokens.FindAllString(a, -1), tokens.FindAllString(b, -1)
+	if len(x) != len(y) {
+		return nil, false
 	}
+	out, known := make(template, len(x)), false
+	for i := range x {
+		if x[i] == y[i] {
+			out[i] = x[i]
+			known = known || strings.ContainsFunc(x[i], isLetter)
+		}
+	}
+	return out, known
+}
+
+func isLetter(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r > 127 }
+
+// apply is s without the words that change, if it is a text of the template.
+func (t template) apply(s string) (string, bool) {
+	words := tokens.FindAllString(s, -1)
+	if len(words) != len(t) {
+		return s, false
+	}
+	for i, w := range t {
+		if w == "" {
+			words[i] = still
+		} else if w != words[i] {
+			return s, false
+		}
+	}
+	return strings.Join(words, ""), true
+}
+
+func readerOf(source string) string {
 	name, _, _ := strings.Cut(source, "{")
 	return name
 }
 
-// names are the restless parts, for the report.
-func (r *restless) names() []string {
-	out := []string{}
-	for _, at := range sortedKeys(r.parts) {
-		out = append(out, strings.TrimSpace(at))
+// learn notes what differs between two reads with no write between them. It reports whether anything did.
+func (r *restless) learn(p place, a, b any) bool {
+	if reflect.DeepEqual(a, b) || len(diff(p, a, b)) == 0 || mutant.On("audit-learns-nothing") {
+		return false
 	}
-	for _, at := range sortedKeys(r.lines) {
-		for _, f := range r.lines[at] {
-			name := strings.TrimSpace(at) + ": words in lines with “" + f.literal + "”"
-			if !slices.Contains(out, name) {
-				out = append(out, name)
+	switch x := a.(type) {
+	case map[string]any:
+		if y, ok := b.(map[string]any); ok {
+			return r.learnMaps(p, x, y)
+		}
+	case []any:
+		if y, ok := b.([]any); ok {
+			return r.learnLists(p, x, y)
+		}
+	case string:
+		if y, ok := b.(string); ok {
+			if t, known := templateOf(x, y); known {
+				at := p.source + " " + p.class
+				if len(r.lines[at]) < maxTemplates {
+					r.lines[at] = append(r.lines[at], t)
+				}
+				return true
 			}
 		}
 	}
-	return out
+	r.parts[p.source+" "+p.class] = true
+	return true
 }
 
-func (r *restless) count() int {
-	n := len(r.parts)
-	for _, l := range r.lines {
-		n += len(l)
+func (r *restless) learnMaps(p place, a, b map[string]any) bool {
+	keyed := keyedMap(a) || keyedMap(b)
+	learned := false
+	for _, k := range union(a, b) {
+		at := p.key(k)
+		if keyed {
+			at = p.element(k)
+		}
+		before, inA := a[k]
+		after, inB := b[k]
+		if inA && inB {
+			learned = r.learn(at, before, after) || learned
+			continue
+		}
+		r.parts[at.source+" "+at.class] = true
+		learned = true
 	}
-	return n
+	return learned
 }
 
-func (r *restless) mark(at string) { r.parts[at] = true }
+func (r *restless) learnLists(p place, a, b []any) bool {
+	if key := identityOf(a, b); key != "" {
+		x, y := byKey(a, key), byKey(b, key)
+		if len(x) == len(y) && len(union(x, y)) == len(x) {
+			learned := false
+			for _, k := range sortedKeys(x) {
+				learned = r.learn(p.element(k), x[k], y[k]) || learned
+			}
+			return learned
+		}
+	}
+	gone, come := apart(a, b)
+	if len(gone) != len(come) || slices.ContainsFunc(come, func(v any) bool { _, plain := scalar(v); return plain && !isText(v) }) {
+		r.parts[p.source+" "+p.class+"[]"] = true // they come and go
+		return true
+	}
+	for i := range gone {
+		r.learn(p.element(""), gone[i], come[i])
+	}
+	return true
+}
 
-// covers reports whether a change lies in a restless part.
-func (r *restless) covers(c change) bool {
-	at := origin(c.source) + " " + c.class
+func isText(v any) bool { _, ok := v.(string); return ok }
+
+// apart are the elements that only one of two lists has, in their order.
+func apart(a, b []any) (gone, come []any) {
+	only := func(l, other []any) []any {
+		left := multiset(other)
+		var out []any
+		for _, e := range l {
+			if k := text(e); left[k] > 0 {
+				left[k]--
+			} else {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	return only(a, b), only(b, a)
+}
+
+// has reports whether a part changes by itself as a whole, or is in one that does.
+func (r *restless) has(reader, class string) bool {
+	at := reader + " " + class
+	if r.parts[at] {
+		return true
+	}
 	for known := range r.parts {
-		if at == known || strings.HasPrefix(at, known+".") || strings.HasPrefix(at, known+"[") {
+		if strings.HasPrefix(at, known+".") || strings.HasPrefix(at, known+"[") {
 			return true
 		}
 	}
 	return false
 }
 
-// learn compares two values of one reading between which nobody wrote.
-func (r *restless) learn(at string, a, b any) {
-	if reflect.DeepEqual(a, b) || r.parts[at] {
-		return
-	}
-	switch a := a.(type) {
-	case map[string]any:
-		if b, ok := b.(map[string]any); ok {
-			r.learnMap(at, a, b)
-			return
-		}
-	case []any:
-		if b, ok := b.([]any); ok {
-			r.learnList(at+"[]", a, b)
-			return
-		}
-	case string:
-		if b, ok := b.(string); ok && r.learnText(at, a, b) {
-			return
+// knows reports whether anything of a reader's values changes by itself.
+func (r *restless) knows(reader string) bool {
+	mine := func(at string) bool { return strings.HasPrefix(at, reader+" ") }
+	for at := range r.parts {
+		if mine(at) {
+			return true
 		}
 	}
-	r.mark(at)
+	for at := range r.lines {
+		if mine(at) {
+			return true
+		}
+	}
+	return false
 }
 
-func (r *restless) learnMap(at string, a, b map[string]any) {
-	keyed := keyedMap(a) || keyedMap(b)
-	for _, k := range union(a, b) {
-		to := at + "." + k
-		if keyed {
-			to = at + "[]"
-		}
-		before, inA := a[k]
-		after, inB := b[k]
-		if inA && inB {
-			r.learn(to, before, after)
-		} else {
-			r.mark(to)
-		}
-	}
-}
-
-func (r *restless) learnList(at string, a, b []any) {
-	if key := identityOf(a, b); key != "" {
-		x, y := byKey(a, key), byKey(b, key)
-		same := true
-		for _, k := range union(x, y) {
-			_, inA := x[k]
-			_, inB := y[k]
-			same = same && inA && inB
-		}
-		if same {
-			for _, k := range sortedKeys(x) {
-				r.learn(at, x[k], y[k])
-			}
-			return
-		}
-	}
-	gone, come := apart(a, b)
-	if len(gone) != len(come) {
-		r.mark(at)
-		return
-	}
-	for _, g := range gone {
-		i := nearest(g, come)
-		if i < 0 {
-			r.mark(at)
-			return
-		}
-		r.learn(at, g, come[i])
-		come = slices.Delete(come, i, i+1)
-	}
-}
-
-// apart are the elements that only one of two lists has.
-func apart(a, b []any) (gone, come []any) {
-	left, right := multiset(a), multiset(b)
-	for _, e := range a {
-		if s := text(e); left[s] > right[s] {
-			left[s]--
-			gone = append(gone, e)
-		}
-	}
-	left = multiset(a)
-	for _, e := range b {
-		if s := text(e); right[s] > left[s] {
-			right[s]--
-			come = append(come, e)
-		}
-	}
-	return gone, come
-}
-
-// nearest is the candidate that has most in common with v, and at least something.
-func nearest(v any, candidates []any) int {
-	best, most := -1, 0
-	for i, c := range candidates {
-		if n := common(v, c); n > most {
-			best, most = i, n
-		}
-	}
-	return best
-}
-
-func common(a, b any) int {
-	switch a := a.(type) {
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		if !ok || len(a) != len(b) {
-			return 0
-		}
-		n := 0
-		for k, v := range a {
-			if w, ok := b[k]; !ok {
-				return 0
-			} else if reflect.DeepEqual(v, w) {
-				n++
-			}
-		}
-		return n
-	case string:
-		b, ok := b.(string)
-		if !ok {
-			return 0
-		}
-		x, y := strings.Fields(a), strings.Fields(b)
-		if len(x) != len(y) {
-			return 0
-		}
-		n := 0
-		for i := range x {
-			if x[i] == y[i] {
-				n++
-			}
-		}
-		return n
-	}
-	return 0
-}
-
-// learnText reports whether two texts are one form with words that change.
-func (r *restless) learnText(at, a, b string) bool {
-	x, y := strings.Fields(a), strings.Fields(b)
-	if len(x) != len(y) || len(x) < 2 || len(r.lines[at]) >= maxForms {
-		return false
-	}
-	f := lineForm{words: len(x), anchor: -1}
-	for i := range x {
-		switch {
-		case x[i] != y[i]:
-			f.loose = append(f.loose, i)
-		case f.anchor < 0 && x[i] != anything:
-			f.anchor, f.literal = i, x[i]
-		}
-	}
-	if f.anchor < 0 {
-		return false
-	}
-	r.lines[at] = append(r.lines[at], f)
-	return true
-}
-
-// masked is a value with its restless parts made equal.
-func (r *restless) masked(at string, v any) any {
-	if r.parts[at] {
-		return anything
+// calm is v with what changes by itself in it made equal. The elements of a list that grows by itself stay.
+func (r *restless) calm(p place, v any) any {
+	if r.parts[p.source+" "+p.class] && !strings.HasSuffix(p.class, "[]") {
+		return still
 	}
 	switch v := v.(type) {
 	case map[string]any:
-		out := make(map[string]any, len(v))
 		keyed := keyedMap(v)
+		out := make(map[string]any, len(v))
 		for k, e := range v {
+			at := p.key(k)
 			if keyed {
-				out[k] = r.masked(at+"[]", e)
-			} else {
-				out[k] = r.masked(at+"."+k, e)
+				at = p.element(k)
 			}
+			out[k] = r.calm(at, e)
 		}
 		return out
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
-			if r.parts[at+"[]"] {
-				return []any{anything}
-			}
-			out[i] = r.masked(at+"[]", e)
+			out[i] = r.calm(p.element(""), e)
 		}
 		return out
 	case string:
-		return r.maskedText(at, v)
-	case json.Number:
-		return v
+		for _, t := range r.lines[p.source+" "+p.class] {
+			if s, ok := t.apply(v); ok {
+				return s
+			}
+		}
 	}
 	return v
 }
 
-func (r *restless) maskedText(at, s string) string {
-	forms := r.lines[at]
-	if len(forms) == 0 {
-		return s
+// list names what changes by itself, for the report.
+func (r *restless) list() []string {
+	out := []string{}
+	for at := range r.parts {
+		out = append(out, strings.Replace(strings.Trim(at, " "), " .", " ", 1))
 	}
-	w := strings.Fields(s)
-	for _, f := range forms {
-		if f.words != len(w) || w[f.anchor] != f.literal {
-			continue
-		}
-		for _, i := range f.loose {
-			w[i] = anything
-		}
-		s = strings.Join(w, " ")
+	for at := range r.lines {
+		out = append(out, strings.Replace(strings.Trim(at, " "), " .", " ", 1)+" (words of it)")
 	}
-	return s
+	slices.Sort(out)
+	return out
 }

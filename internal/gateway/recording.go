@@ -39,12 +39,12 @@ func (m *memory) take(n int) bool {
 
 func (m *memory) give(n int) { m.used.Add(-int64(n)) }
 
-// TakeMemory counts n bytes of bodies that something beside the gateway holds against limits.body_memory, and reports whether
-// there is room for them; else nothing is counted.
-func (g *Gateway) TakeMemory(n int) bool { return g.mem.take(n) }
+// TakeBody counts n bytes of a body that another part of the engine holds against limits.body_memory, and reports whether
+// there is room for them; GiveBody gives back what was taken.
+func (g *Gateway) TakeBody(n int) bool { return g.mem.take(n) }
 
-// GiveMemory takes back what TakeMemory counted.
-func (g *Gateway) GiveMemory(n int) { g.mem.give(n) }
+// GiveBody gives back what TakeBody counted.
+func (g *Gateway) GiveBody(n int) { g.mem.give(n) }
 
 // head is what an answer begins with.
 type head struct {

@@ -20,7 +20,8 @@ type flight struct {
 	p     *Proxy
 	c     *call
 	op    *intent.Op
-	seq   int64 // in the server's history; 0: not there
+	seq   int64     // in the server's history; 0: not there
+	begun time.Time // when it was sent
 	reply chan reply
 	ended chan string // status of the task it became
 	final chan json.RawMessage
@@ -31,8 +32,6 @@ type flight struct {
 	early    json.RawMessage // the task that it became, for whoever asks from now on
 	answered bool            // nobody can join any more
 	gaveUp   bool            // an answer is now evidence
-	begun    time.Time       // of the attempt
-	measured bool            // its end has been told to the observer
 }
 
 // run finds the flight of the same call, or begins it.
@@ -207,7 +206,7 @@ func (f *flight) start(waiting *ledger.Record) (again bool) {
 	}
 	r := &pending{m: f.c.sent, name: f.c.tool, head: f.c.head, to: progressOnly{f}, done: f.done}
 	out, err := f.c.s.register(conn, r)
-	if errors.Is(err, errMemory) {
+	if errors.Is(err, errMemory) || errors.Is(err, errBusy) {
 		f.refuse(refusal{code: "shed", safe: safeYes, text: "Nothing was executed: " + err.Error() + ". It is safe to call again later."})
 		return false
 	}
@@ -273,7 +272,7 @@ func (f *flight) claim(waiting *ledger.Record, sent []byte) (again bool, err err
 
 func (f *flight) set(op *intent.Op) {
 	f.mu.Lock()
-	f.op, f.begun = op, time.Now()
+	f.op = op
 	f.mu.Unlock()
 }
 
@@ -293,6 +292,7 @@ func (f *flight) send(c *conn, out outgoing) {
 	defer stop()
 	over := time.AfterFunc(f.c.rule.Timeout, stop)
 	defer over.Stop()
+	f.begun = time.Now()
 	mutant.Point("send.before")
 	if err := c.link.send(ctx, out); err != nil {
 		c.unanswered(out.id, asSendError(err))

@@ -98,17 +98,16 @@ func (x *exchange) delete() {
 }
 
 func (x *exchange) post() {
-	in := http.NewResponseController(x.w)
-	_ = in.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
-	charged := &chargedReader{r: x.r.Body, mem: x.p.memory}
-	defer charged.release()
-	body, err := readAll(charged, x.p.limits().MaxRequestBytes)
-	_ = in.SetReadDeadline(time.Time{})
-	if errors.Is(err, errMemory) {
-		x.w.Header().Set("Retry-After", "5")
-		refuse(x.w, http.StatusServiceUnavailable, "shed", err.Error())
+	held, room := x.holdBody()
+	if !room {
+		x.shed()
 		return
 	}
+	defer func() { x.p.memory.GiveBody(held) }()
+	in := http.NewResponseController(x.w)
+	_ = in.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
+	body, err := readAll(x.r.Body, x.p.limits().MaxRequestBytes)
+	_ = in.SetReadDeadline(time.Time{})
 	if errors.Is(err, errTooLarge) {
 		refuse(x.w, http.StatusRequestEntityTooLarge, "request_too_large", err.Error())
 		return
@@ -116,6 +115,13 @@ func (x *exchange) post() {
 	if err != nil {
 		refuse(x.w, http.StatusBadRequest, "invalid_request", "the body broke off")
 		return
+	}
+	if more := len(body) - held; more > 0 {
+		if !x.p.memory.TakeBody(more) {
+			x.shed()
+			return
+		}
+		held += more
 	}
 	each, err := batch(body, x.p.depth())
 	if err != nil {
@@ -137,6 +143,11 @@ func (x *exchange) post() {
 		return
 	}
 	x.hand(each, begins)
+}
+
+func (x *exchange) shed() {
+	x.w.Header().Set("Retry-After", "5")
+	refuse(x.w, http.StatusServiceUnavailable, "shed", errMemory.Error())
 }
 
 // isModern says that a message belongs to no session, which MCP has known since 2026-07-28.

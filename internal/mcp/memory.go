@@ -2,57 +2,37 @@ package mcp
 
 import (
 	"errors"
-	"io"
 	"sync/atomic"
 )
 
-// Memory is the bound of the bytes that bodies may hold, over everything in the process (limits.body_memory). Its methods are
-// safe for concurrent use.
+// Memory bounds the bytes of bodies held at a time. Its methods are safe for concurrent use.
 type Memory interface {
-	// TakeMemory counts n bytes more, and reports whether there is room for them; else nothing is counted.
-	TakeMemory(n int) bool
-	// GiveMemory takes back what TakeMemory counted.
-	GiveMemory(n int)
+	// TakeBody reports whether there is room for n more bytes, and counts them if so.
+	TakeBody(n int) bool
+	// GiveBody gives back what TakeBody counted.
+	GiveBody(n int)
 }
 
-var errMemory = errors.New("limits.body_memory is used up by calls in progress")
-
-// ownMemory is the bound of a proxy that shares none.
-type ownMemory struct {
+// budget is a Memory of its own; a max of 0 is no bound.
+type budget struct {
 	used atomic.Int64
-	most int64
+	max  int64
 }
 
-func (m *ownMemory) TakeMemory(n int) bool {
-	if m.used.Add(int64(n)) > m.most && m.most > 0 {
-		m.used.Add(-int64(n))
+func (b *budget) TakeBody(n int) bool {
+	if b.used.Add(int64(n)) > b.max && b.max > 0 {
+		b.used.Add(-int64(n))
 		return false
 	}
 	return true
 }
 
-func (m *ownMemory) GiveMemory(n int) { m.used.Add(-int64(n)) }
+func (b *budget) GiveBody(n int) { b.used.Add(-int64(n)) }
 
-// chargedReader counts what is read of a body while it comes in: a client that announces nothing is bounded too.
-type chargedReader struct {
-	r    io.Reader
-	mem  Memory
-	held int
-}
+var errMemory = errors.New("limits.body_memory is used up by calls in progress")
 
-func (c *chargedReader) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	if n > 0 {
-		if !c.mem.TakeMemory(n) {
-			return 0, errMemory
-		}
-		c.held += n
-	}
-	return n, err
-}
-
-// release gives back what the body held.
-func (c *chargedReader) release() {
-	c.mem.GiveMemory(c.held)
-	c.held = 0
+// holdBody counts a body that is about to be read, as far as its length is known.
+func (x *exchange) holdBody() (held int, ok bool) {
+	held = int(min(max(x.r.ContentLength, 0), x.p.limits().MaxRequestBytes))
+	return held, x.p.memory.TakeBody(held)
 }

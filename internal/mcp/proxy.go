@@ -28,12 +28,13 @@ type Config struct {
 	Log      *intent.Log
 	Observer Observer
 	Logger   *slog.Logger
+	// Memory counts the bodies of calls on their way against limits.body_memory, together with whoever else holds some;
+	// nil counts the proxy's alone.
+	Memory Memory
 	// Store is the log's file where no admin API is served, so that whoever settles a call has to name it; else empty.
 	Store string
 	// Stderr gets what servers that run as child processes write there. Default: nowhere.
 	Stderr io.Writer
-	// Memory bounds the bodies on their way, together with whatever else shares it. Default: limits.body_memory for the proxy alone.
-	Memory Memory
 	// Sessions bounds the clients at a time, default 1000; a session nobody has used for Idle, default 30 min, is ended.
 	Sessions int
 	Idle     time.Duration
@@ -45,10 +46,10 @@ type Proxy struct {
 	ledger   ledger.Ledger
 	log      *intent.Log
 	observer Observer
-	memory   Memory
 	logger   *slog.Logger
 	stderr   io.Writer
 	store    string
+	memory   Memory
 	most     int
 	idle     time.Duration
 	client   *http.Client
@@ -86,13 +87,10 @@ const (
 
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
-	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, memory: c.Memory, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
+	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
 		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}}
 	if p.observer == nil {
 		p.observer = silent{}
-	}
-	if p.memory == nil {
-		p.memory = &ownMemory{most: c.Policy.Limits.BodyMemory}
 	}
 	if p.logger == nil {
 		p.logger = slog.New(slog.DiscardHandler)
@@ -105,6 +103,9 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 	}
 	if p.idle <= 0 {
 		p.idle = defaultIdle
+	}
+	if p.memory = c.Memory; p.memory == nil {
+		p.memory = &budget{max: p.limits().BodyMemory}
 	}
 	p.client = newClient(http.DefaultTransport.(*http.Transport).Clone())
 	for i := range c.Policy.MCP.Servers {

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // session is one client and its own connection to one server: ids and streams of two sessions never meet. A
@@ -69,11 +67,11 @@ type pending struct {
 	head   head
 	token  string          // progress token towards the server
 	was    json.RawMessage // as the client wrote it, where it had to be changed
-	charge int             // bytes that it counts for in Proxy.memory
 	to     sink
 	done   func(reply)
 	resent bool
 	read   bool // may be sent again, since it changes nothing
+	charge int  // bytes of it that count as memory
 }
 
 // reply is what became of a request: its answer, or why there is none.
@@ -123,10 +121,11 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	if len(s.pending) >= maxPending {
 		return outgoing{}, errBusy
 	}
-	if !s.p.memory.TakeMemory(len(raw)) {
+	if !s.p.memory.TakeBody(len(raw)) {
 		return outgoing{}, errMemory
 	}
-	r.id, r.conn, r.charge = s.p.next(), c, len(raw)
+	r.charge = len(raw)
+	r.id, r.conn = s.p.next(), c
 	s.pending[r.id] = r
 	s.used = time.Now()
 	if t := gjson.GetBytes(params, "_meta.progressToken"); t.Exists() && t.Index > 0 {
@@ -158,9 +157,7 @@ func (s *session) takeLocked(id int64) *pending {
 		return nil
 	}
 	delete(s.pending, id)
-	if !mutant.On("mcp-keeps-memory") {
-		s.p.memory.GiveMemory(r.charge)
-	}
+	s.p.memory.GiveBody(r.charge)
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}
@@ -241,6 +238,11 @@ func (s *session) close() {
 		c.fail(&sendError{sent: true, err: errClosed})
 		c.link.close()
 	}
+	s.mu.Lock()
+	for id := range s.pending { // whose late answer would have been evidence
+		s.takeLocked(id)
+	}
+	s.mu.Unlock()
 	if s.web != nil {
 		s.web.close()
 	}

@@ -168,11 +168,9 @@ func (f *flight) taskVerdict(v verdict, value, created json.RawMessage) {
 	}
 	switch v.end {
 	case ledger.AttemptSuccess:
-		f.measure(v.end, "")
 		f.record(f.op.Settle(f.success(v, created), false, f.landed(created)))
 	case ledger.AttemptFailed:
 		f.c.s.srv.history.remove(f.seq)
-		f.measure(v.end, v.kind)
 		f.record(f.op.Settle(intent.Settlement{Ending: v.ending(), Outcome: ledger.OutcomeFailed, Reason: v.reason, Visibility: ledger.VisComplete}, false, nil))
 	default:
 		f.lose(v, nil)

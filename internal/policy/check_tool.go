@@ -121,6 +121,10 @@ func (k *checker) readGet(path, get string, place reconcilePlace) {
 	case has:
 		get = rest
 	}
+	if strings.Contains(get, "#") {
+		k.fail(path, "has a fragment, which is never sent", "write %23 for a # of the path or the query")
+		return
+	}
 	if u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(get)); err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" {
 		if host, _, _ := strings.Cut(strings.SplitN(get, "://", 2)[1], "/"); strings.ContainsAny(host, "{@") {
 			k.fail(path, "has a field or a credential in its host", "write the host out; fields stand in path and query, credentials in headers")

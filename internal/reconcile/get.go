@@ -51,7 +51,7 @@ func (s *Set) newGet(r *policy.Reconcile, at place) (intent.Reconciler, error) {
 		return nil, errors.New("get: an MCP server has no paths; write a whole address, or tool")
 	}
 	var err error
-	g.path, err = parseTemplate(text)
+	g.path, err = parseAddress(text)
 	return g, err
 }
 

@@ -446,5 +446,6 @@ func FuzzTemplate(f *testing.F) {
 	f.Add("/a/{b}?c={d.e}", `{"b":"x","d":{"e":1}}`)
 	f.Add("/{{x}}/{b}", `{"b":"../y"}`)
 	f.Add("{key}", `{}`)
+	f.Add("/{b}?c=#/a/{b}", `{"b":"x"}`)
 	f.Fuzz(func(t *testing.T, text, arguments string) { reconcile.CheckAddress(t, text, []byte(arguments)) })
 }

@@ -25,7 +25,16 @@ type part struct {
 
 var errTemplate = errors.New("the template does not fit")
 
-// parseTemplate reads a template. For an address, fields may stand in path and query only.
+// parseAddress reads the template of an address: fields may stand in its path and its query. A fragment is refused,
+// because it is never sent (RFC 9110, section 4.2.5): its author meant a # of the path, which is written %23.
+func parseAddress(text string) (*template, error) {
+	if strings.Contains(text, "#") {
+		return nil, fmt.Errorf("%w: a fragment is never sent; write %%23 for a # of the path or the query", errTemplate)
+	}
+	return parseTemplate(text)
+}
+
+// parseTemplate reads a template.
 func parseTemplate(text string) (*template, error) {
 	t := &template{text: text}
 	var literal strings.Builder

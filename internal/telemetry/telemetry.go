@@ -159,9 +159,9 @@ func (m *Meter) Attempt(a gateway.Attempt) {
 	}
 }
 
-// Attempted implements mcp.Observer.
-func (m *Meter) Attempted(workflow, tier string, end ledger.AttemptEnd, failure string, took time.Duration) {
-	m.Attempt(gateway.Attempt{Workflow: workflow, Tier: tier, End: end, Error: failure, Took: took})
+// ToolAttempt implements mcp.Observer: a call of an MCP server's write tool counts as one of a provider does.
+func (m *Meter) ToolAttempt(workflow, tier string, end ledger.AttemptEnd, kind string, took time.Duration) {
+	m.Attempt(gateway.Attempt{Workflow: workflow, Tier: tier, End: end, Error: kind, Took: took})
 }
 
 func statusClass(status int) string {

@@ -102,9 +102,6 @@ func TestVerdicts(t *testing.T) {
 				t.Error("one call changes nothing")
 			}
 			for way, act := range ways {
-				if raceDetector && way != "at once" {
-					continue
-				}
 				two := play(t, tool, e, act)
 				got := difference(one, two)
 				if slices.Contains(e.Shows, way) {
@@ -138,9 +135,6 @@ func shown(t *testing.T, way string, e expectation, one, two outcome) {
 // TestEffectsAreObservable holds that one call shows in the observing source; where none is named, it shows nowhere.
 func TestEffectsAreObservable(t *testing.T) {
 	for tool, e := range expected(t) {
-		if raceDetector && e.Observe != nil {
-			continue // one call after another
-		}
 		t.Run(tool, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				if e.Observe == nil {

@@ -1,5 +1,0 @@
-//go:build !race
-
-package office_test
-
-const raceDetector = false
