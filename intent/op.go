@@ -219,10 +219,10 @@ func (o *Op) strict(c *change, w *ledger.Write, done func(error)) error {
 	}
 	result := make(chan error, 1)
 	o.persist(c, w, func(err error) {
-		result <- err
 		if done != nil {
-			done(err)
+			done(err) // first: what it lets go of is gone when the caller answers
 		}
+		result <- err
 	})
 	timer := time.NewTimer(o.log.wait)
 	defer timer.Stop()

@@ -68,7 +68,7 @@ type execution struct {
 
 	followers atomic.Int64 // requests that repeated it while it ran
 	draining  atomic.Bool  // finished for a client that left
-	refs      atomic.Int32 // clients, and the execution itself until its record has landed
+	refs      atomic.Int32 // clients; the execution itself, until it has ended and until its record has landed
 	mu        sync.Mutex
 	clients   int
 	resting   bool  // between two attempts, or before the first: nothing is on its way
@@ -84,7 +84,7 @@ type execution struct {
 func (g *Gateway) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
 		keep: c.key != "", rec: newRecording(&g.mem), finished: make(chan struct{}), clients: 1}
-	e.refs.Store(2)
+	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e
 }
@@ -208,6 +208,15 @@ func (e *execution) end(how ending) {
 	e.undrain()
 	close(e.finished)
 	e.cancel(nil)
+	e.unref()
+}
+
+// endUnkept ends an execution behind which nothing of its key is on the way to the record: who hears of the end and
+// comes again asks the ledger, and never joins what is over.
+func (e *execution) endUnkept(how ending) {
+	e.g.registry.remove(e.key, e)
+	e.end(how)
+	e.forget()
 }
 
 // forget takes e out of the registry once its record has landed, or never will.

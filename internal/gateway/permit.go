@@ -121,8 +121,7 @@ func (e *execution) giveUp(b *barred, err error) {
 		e.g.logger.Warn("an operation that was not sent could not be discarded; it expires", "intent", e.op.ID(), "error", err)
 	}
 	e.recordSeen(nil, false, nil, nil)
-	e.end(ending{fail: fail})
-	e.forget()
+	e.endUnkept(ending{fail: fail})
 }
 
 // rest says that nothing of e is on its way: from now on the last client to leave ends it (semantics 25). It is false
