@@ -68,17 +68,27 @@ func onlyAdds(changes []change) bool {
 	return len(changes) > 0 && slices.ContainsFunc(changes, change.added) && !slices.ContainsFunc(changes, change.removed)
 }
 
+// lateTries are calls that a late repeat alone may take to find one with an effect: of a mark that only rises, lower
+// ones have none.
+const lateTries = 8
+
 // lateAlone is a late repeat with nothing in between.
 func (a *auditor) lateAlone(ctx context.Context, s *subject) Finding {
-	a.seed(ctx, s)
-	s.turn++
-	p := a.prepare(ctx, s, s.turn, nil)
-	pr := pair{probe: LateRepeat, args: p.args, s0: p.before, reader: s.t.presumedReader()}
-	pr.first = a.send(ctx, s, p.args)
-	pr.s1, _ = a.settled(ctx, pr.s0, s.quiet)
+	var pr pair
+	for range lateTries {
+		a.seed(ctx, s)
+		s.turn++
+		p := a.prepare(ctx, s, s.turn, nil)
+		pr = pair{probe: LateRepeat, args: p.args, s0: p.before, reader: s.t.presumedReader()}
+		pr.first = a.send(ctx, s, p.args)
+		pr.s1, _ = a.settled(ctx, pr.s0, s.quiet)
+		if ctx.Err() != nil || len(a.changes(pr.s0, pr.s1)) > 0 {
+			break
+		}
+	}
 	if sleep(ctx, a.cfg.Late) == nil {
 		pr.s1 = a.snapshot(ctx)
-		pr.second = a.send(ctx, s, p.args)
+		pr.second = a.send(ctx, s, pr.args)
 		pr.s2, _ = a.settled(ctx, pr.s1, s.quiet)
 	}
 	return a.judge(pr)

@@ -20,6 +20,7 @@ type auditor struct {
 	readings []reading // of every snapshot
 	derived  []reading // of the probe at hand
 	restless *restless
+	looked   map[string]look // by source
 	noisy    map[string]bool // readers whose lists grow by themselves
 	pool     *pool
 	last     state    // as last read

@@ -114,7 +114,7 @@ func (o *auditOptions) behindProxy() (forget func(), err error) {
 	}
 	forget = func() { _ = os.RemoveAll(dir) } // a leftover in the system's folder for such harms nobody
 	config := filepath.Join(dir, "holdfast.yaml")
-	if err := os.WriteFile(config, []byte("version: 1\n"), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte("env: audit\n"), 0o600); err != nil {
 		forget()
 		return nil, err
 	}
