@@ -13,7 +13,7 @@ func (a *auditor) givenUp(ctx context.Context, s *subject) Finding {
 	s.calls++
 	took := s.took
 	first := a.server.callGivenUp(ctx, s.t.name, p.args, took/2)
-	_ = sleep(ctx, took) // it may go on all the same; the look fails too where this does
+	_ = sleep(ctx, took)                                          // it may go on all the same; the look fails too where this does
 	s1, _ := a.settled(ctx, p.before, max(s.quiet, a.cfg.Settle)) // no answer says that it is over: look until nothing moves
 	second := a.send(ctx, s, p.args)
 	s2, _ := a.settled(ctx, s1, s.quiet)
