@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
-	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
@@ -242,7 +241,7 @@ func (c *call) jobKey() *Error {
 	c.key, c.fp, c.claimed, c.priority = head.Key, head.Fingerprint, true, head.Priority
 	c.effect, c.hold = head.Effect, head.Hold
 	if err := c.charged(len(c.body)); err != nil {
-		return errorf(CodeShed, err.Error())
+		return errorf(CodeShed, "%s", err.Error())
 	}
 	e := c.g.newExecution(c)
 	e.key, e.job = c.key, c.job
@@ -297,77 +296,6 @@ func (c *call) unstarted(err *Error) queue.Rest {
 	return rest
 }
 
-// deciding is the policy that a decision about e goes by.
-func (e *execution) deciding() decision.Policy {
-	if e.job != nil {
-		return e.nest.rules.jobs
-	}
-	return e.nest.rules.decide
-}
-
-// inPass counts the attempts since the job was taken from its lane; 0 for a call.
-func (e *execution) inPass() int {
-	if e.job == nil {
-		return 0
-	}
-	return e.attempts() - e.pass
-}
-
-// rests puts a job where a decision sends it: back into its lane, or where only a person takes it from. It is false
-// where the job ends as a call would.
-func (e *execution) rests(o *outcome, d decision.Decision) bool {
-	var err error
-	lane := e.job.Rules.Lane(d.Condition)
-	if lane == "" && o.lane != "" { // a hosted tool had begun (semantics 27)
-		lane = o.lane
-	}
-	switch d.Action {
-	case decision.Queue, decision.Retry, decision.Wait:
-		err = e.backToLane(o, d)
-	case decision.Fail, decision.Hold:
-		if lane == "" {
-			return false
-		}
-		p := intent.Parking{Lane: lane, Body: o.body, Reason: parkedBecause(d), Rule: d.Rule}
-		if !o.recorded {
-			ending := o.ending()
-			ending.Lane = lane
-			p.Ending = &ending
-		}
-		err = e.op.Park(p)
-	default:
-		return false
-	}
-	if err != nil {
-		e.g.logger.Error("a job could not be put back; recovery finds it", "intent", e.op.ID(), "error", err)
-	}
-	e.logEnd(o.verdict)
-	e.end(ending{again: true})
-	e.forget()
-	return true
-}
-
-func parkedBecause(d decision.Decision) string {
-	if d.Condition == "" {
-		return d.Reason
-	}
-	return d.Condition + ": " + d.Reason
-}
-
-// backToLane gives the job up until its time has come. The delay has its jitter from the decision.
-func (e *execution) backToLane(o *outcome, d decision.Decision) error {
-	ready := e.readyAt(d.Delay)
-	if mutant.On("snooze-ignores-wait") {
-		ready = e.readyAt(0)
-	}
-	if o.recorded {
-		return e.op.Release(ready, d.Reason, d.Rule)
-	}
-	ending := o.ending()
-	ending.Lane, ending.ReadyAt, ending.Free = intent.LaneBackground, ready, true
-	return e.op.EndAttempt(ending)
-}
-
 // heldByJob answers a request for whose key there is a job that has not ended.
 func (c *call) heldByJob(r *ledger.Record) *Error {
 	switch {
@@ -405,7 +333,7 @@ func (c *call) overridden() *Error {
 	}
 	name, model, _ := strings.Cut(c.override, "/")
 	if err := c.g.CheckOverride(c.job.Op.Head(), c.override); err != nil {
-		return errorf(CodeContract, err.Error())
+		return errorf(CodeContract, "%s", err.Error())
 	}
 	w := *c.wf
 	w.Tiers = []policy.Tier{{Provider: name, Model: model}}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -55,7 +54,7 @@ func (g *Gateway) SubmitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	case len(in.Body) == 0:
 		return nil, false, errorf(CodeInvalidRequest, "body is the request's JSON body")
 	case deeper(in.Body, g.policy.Limits.JSONDepth):
-		return nil, false, errorf(CodeInvalidRequest, fmt.Sprintf("the body nests deeper than limits.json_depth, %d", g.policy.Limits.JSONDepth))
+		return nil, false, errorf(CodeInvalidRequest, "the body nests deeper than limits.json_depth, %d", g.policy.Limits.JSONDepth)
 	case in.MaxQueueAgeMS < 0:
 		return nil, false, errorf(CodeInvalidRequest, "max_queue_age_ms is positive")
 	}
@@ -123,10 +122,10 @@ func (c *call) jobAllowed(credential string) *Error {
 	case c.effect == ledger.EffectRead:
 		return errorf(CodeInvalidRequest, "a read is no job: it is answered at once, and nothing of it is kept")
 	case c.wf.Mode == policy.Observe:
-		return errorf(CodeInvalidRequest, "the workflow "+c.wf.Name+" only observes (mode: observe): it takes no jobs")
+		return errorf(CodeInvalidRequest, "the workflow %s only observes (mode: observe): it takes no jobs", c.wf.Name)
 	case !c.target.owns && c.g.guard.Open() && credential != "":
-		return errorf(CodeInvalidRequest, "a job is sent when its caller is gone, and its caller's credential is not kept: set providers."+
-			c.target.conf.Name+".api_key")
+		return errorf(CodeInvalidRequest, "a job is sent when its caller is gone, and its caller's credential is not kept: set providers.%s.api_key",
+			c.target.conf.Name)
 	case c.wf.Lanes.BackgroundRetry.RequireIdempotencyKey && c.callerKey == "":
 		return errorf(CodeInvalidRequest, "lanes.background_retry.require_idempotency_key: give the job an idempotency_key of your own")
 	}
