@@ -1,0 +1,190 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
+	"github.com/holdfast-ai/holdfast/internal/sim"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+const jobsPolicy = `
+env: test
+providers: {openai: {type: openai, base_url: "SIM/v1", api_key: "sk-x"}}
+workflows:
+  few: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1, base: 1ms, max: 2ms}, lanes: {background_retry: {max_attempts: 1}}}
+  act:
+    match: {paths: ["/by-name-only"]}
+    effect: external
+    lanes: {dead_letter: {enter_when: [max_attempts_exhausted, not_idempotent]}}
+  default: {}
+`
+
+// working is an API with a gateway that does jobs, and a provider in front of it.
+func working(t *testing.T) (*rig, *sim.Server, http.Handler) {
+	r, far := newRig(t), sim.New(sim.Config{})
+	if err := far.Start(); err != nil {
+		t.Fatal(err)
+	}
+	cfg, faults := policy.Parse("test.yaml", []byte(strings.ReplaceAll(jobsPolicy, "SIM", far.URL())), os.LookupEnv)
+	if cfg == nil {
+		t.Fatalf("policy: %v", faults)
+	}
+	client := upstream.New(upstream.Config{})
+	routes := route.New(route.Config{Cooldowns: r.api.Ledger})
+	g, err := gateway.New(t.Context(), gateway.Config{Policy: cfg, Ledger: r.api.Ledger, Log: r.log, Upstream: client, Routes: routes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.api.Policy, r.api.Gateway = cfg, func() *gateway.Gateway { return g }
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- g.Jobs().Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		g.Drain(context.Background())
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		client.CloseIdle()
+		routes.Close()
+		if err := far.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r, far, r.operators(policy.Auth{})
+}
+
+func (r *rig) job(h http.Handler, workflow, op string) string {
+	r.t.Helper()
+	w := send(h, "POST", "/holdfast/v1/jobs", fmt.Sprintf(`{"path":"/v1/chat/completions","workflow":%q,"idempotency_key":%q,
+		"body":{"model":"m","messages":[{"role":"user","content":"op=%s"}]}}`, workflow, op, op))
+	var v Intent
+	if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != 202 || v.ID == "" || w.Header().Get("Location") != "/holdfast/v1/jobs/"+v.ID {
+		r.t.Fatalf("%d %s", w.Code, w.Body)
+	}
+	return v.ID
+}
+
+func (r *rig) until(id string, ok func(*ledger.Record) bool) *ledger.Record {
+	r.t.Helper()
+	for range 4000 {
+		rec, err := r.api.Ledger.Get(r.t.Context(), id)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if ok(rec) {
+			return rec
+		}
+		<-time.After(2 * time.Millisecond)
+	}
+	r.t.Fatalf("%s does not come to where it should", id)
+	return nil
+}
+
+func done(r *ledger.Record) bool   { return r.State == ledger.Settled }
+func parked(r *ledger.Record) bool { return r.Lane == intent.LaneDead && r.State != ledger.Settled }
+
+func (r *rig) steps(far *sim.Server, op, step string) {
+	r.t.Helper()
+	var st sim.Step
+	if err := st.UnmarshalJSON([]byte(step)); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := far.AddRules(sim.Rule{Match: sim.Match{Op: op}, Steps: []sim.Step{st}}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+const whole = `{"replay_owner":"ops-1","replay_reason":"provider fixed","idempotency_result":"RESULT","cost_reviewed":true,"route_override":"same"}`
+
+func replayed(result string) string { return strings.ReplaceAll(whole, "RESULT", result) }
+
+// A replay is neither swallowed by its own key nor past what is known: each item of the dead letter by what it is.
+func TestBR075Replay(t *testing.T) {
+	r, far, h := working(t)
+	r.steps(far, "failed", `{"status":429,"headers":{"Retry-After":"1"}}`)
+	r.steps(far, "unknown", `"reset_after_body"`)
+	failed, settled, unknown := r.job(h, "few", "failed"), r.job(h, "default", "settled"), r.job(h, "act", "unknown")
+	r.until(settled, done)
+	r.until(failed, parked)
+	if rec := r.until(unknown, parked); rec.State != ledger.Unknown {
+		t.Errorf("%+v", rec.Status)
+	}
+	for _, field := range []string{"replay_owner", "replay_reason", "idempotency_result", "cost_reviewed", "route_override"} {
+		var in map[string]any
+		if err := json.Unmarshal([]byte(replayed(NotExecuted)), &in); err != nil {
+			t.Fatal(err)
+		}
+		delete(in, field)
+		body, err := json.Marshal(in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := send(h, "POST", "/holdfast/v1/jobs/"+failed+"/replay", string(body))
+		if w.Code != 400 || !strings.Contains(w.Body.String(), "missing: "+field) {
+			t.Errorf("without %s: %d %s", field, w.Code, w.Body)
+		}
+	}
+	post := func(id, body string, want int) string {
+		t.Helper()
+		w := send(h, "POST", "/holdfast/v1/jobs/"+id+"/replay", body)
+		if w.Code != want {
+			t.Errorf("%d %s, want %d", w.Code, w.Body, want)
+		}
+		return w.Header().Get("Idempotency-Replayed")
+	}
+	post(failed, replayed(NotExecuted), 200)
+	if rec := r.until(failed, done); rec.Outcome != ledger.OutcomeSuccess || rec.Attempt != 2 {
+		t.Errorf("%+v", rec.Status)
+	}
+	if post(failed, replayed(NotExecuted), 200) != "true" || far.Counts("failed").Calls != 2 {
+		t.Error("a second replay is not the first one's result")
+	}
+	if post(settled, replayed(NotExecuted), 200) != "true" || far.Counts("settled").Calls != 1 {
+		t.Error("what was settled was sent again")
+	}
+	post(unknown, replayed(NotKnown), 409)
+	post(unknown, replayed(Executed), 200)
+	if rec := r.until(unknown, done); rec.Outcome != ledger.OutcomeSuccess || far.Counts("unknown").Calls != 1 {
+		t.Errorf("%+v", rec.Status)
+	}
+}
+
+// Jobs are their tenant's own, on the data port.
+func TestJobsAreTheirTenants(t *testing.T) {
+	r, _, h := working(t)
+	id := r.job(h, "default", "mine")
+	r.until(id, done)
+	other := r.api.Tenants(func(*http.Request) string { return "two" })
+	for _, path := range []string{"", "/result", "/events"} {
+		if w := send(other, "GET", "/holdfast/v1/jobs/"+id+path, ""); w.Code != 404 {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+		if w := send(h, "GET", "/holdfast/v1/jobs/"+id+path, ""); w.Code != 200 || w.Body.Len() == 0 {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w := send(other, "POST", "/holdfast/v1/jobs/"+id+"/replay", replayed(NotExecuted)); w.Code != 404 {
+		t.Errorf("a tenant replays: %d", w.Code)
+	}
+	if w := send(h, "DELETE", "/holdfast/v1/jobs/"+id, ""); w.Code != 409 {
+		t.Errorf("what is settled was cancelled: %d", w.Code)
+	}
+	for _, body := range []string{``, `{}`, `{"path":"/v1/x","nonsense":1}`, `[]`, `{"path":"/v1/chat/completions"} {}`} {
+		if w := send(h, "POST", "/holdfast/v1/jobs", body); w.Code != 400 {
+			t.Errorf("%q: %d", body, w.Code)
+		}
+	}
+}
