@@ -42,3 +42,16 @@ func TestAdoptedBetweenRecordAndEnd(t *testing.T) {
 		t.Error("it is held by nobody and can still be had")
 	}
 }
+
+// A client that leaves in the instant before a wait begins has left it as one has that leaves in it.
+func TestLeftBeforeTheWait(t *testing.T) {
+	g := &Gateway{}
+	e := g.newExecution(&call{wf: &policy.Workflow{}})
+	e.leave()
+	if e.rest() {
+		t.Error("it waits for nobody")
+	}
+	if !leftAlone(e.cause()) {
+		t.Errorf("it ended by %v", e.cause())
+	}
+}

@@ -188,6 +188,7 @@ func (f *flight) record(err error) {
 // input ends an attempt over which the server asks the client for something first. The client's next call with the same
 // arguments goes on with it; what the client adds to it is no part of its key, so that a continuation is never a duplicate.
 func (f *flight) input(v verdict, got reply) {
+	f.attempted(v.end, v.kind)
 	f.c.s.srv.history.remove(f.seq)
 	f.record(f.op.EndAttempt(v.ending()))
 	f.p.park(f.op.ID())

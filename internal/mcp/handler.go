@@ -103,11 +103,16 @@ func (x *exchange) post() {
 		x.shed()
 		return
 	}
-	defer func() { x.p.memory.GiveBody(held) }()
-	in := http.NewResponseController(x.w)
-	_ = in.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
-	body, err := readAll(x.r.Body, x.p.limits().MaxRequestBytes)
-	_ = in.SetReadDeadline(time.Time{})
+	in := &charged{r: x.r.Body, mem: x.p.memory, held: held}
+	defer func() { x.p.memory.GiveBody(in.held) }()
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
+	body, err := readAll(in, x.p.limits().MaxRequestBytes)
+	_ = rc.SetReadDeadline(time.Time{})
+	if errors.Is(err, errMemory) {
+		x.shed()
+		return
+	}
 	if errors.Is(err, errTooLarge) {
 		refuse(x.w, http.StatusRequestEntityTooLarge, "request_too_large", err.Error())
 		return
@@ -115,13 +120,6 @@ func (x *exchange) post() {
 	if err != nil {
 		refuse(x.w, http.StatusBadRequest, "invalid_request", "the body broke off")
 		return
-	}
-	if more := len(body) - held; more > 0 {
-		if !x.p.memory.TakeBody(more) {
-			x.shed()
-			return
-		}
-		held += more
 	}
 	each, err := batch(body, x.p.depth())
 	if err != nil {

@@ -2,6 +2,7 @@ package mcp
 
 import (
 	"errors"
+	"io"
 	"sync/atomic"
 )
 
@@ -30,6 +31,26 @@ func (b *budget) TakeBody(n int) bool {
 func (b *budget) GiveBody(n int) { b.used.Add(-int64(n)) }
 
 var errMemory = errors.New("limits.body_memory is used up by calls in progress")
+
+// charged counts what comes in of a body beyond what it has announced: one that announces nothing is bounded while it is read.
+type charged struct {
+	r    io.Reader
+	mem  Memory
+	held int // counted
+	read int
+}
+
+func (c *charged) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.read += n
+	if more := c.read - c.held; more > 0 {
+		if !c.mem.TakeBody(more) {
+			return 0, errMemory
+		}
+		c.held += more
+	}
+	return n, err
+}
 
 // holdBody counts a body that is about to be read, as far as its length is known.
 func (x *exchange) holdBody() (held int, ok bool) {

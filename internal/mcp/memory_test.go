@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -16,6 +17,21 @@ func TestBodiesCountAsMemory(t *testing.T) {
 	r.says(c.call("write", big), "_meta.code", "shed", "_meta.safe_to_retry", "yes")
 	if status, h, got := b.post(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params("write", big) + `}`); status != http.StatusServiceUnavailable || h.Get("Retry-After") == "" {
 		t.Errorf("over HTTP: %d %s", status, got)
+	}
+	// A body that announces no length is bounded while it comes in.
+	ask := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":` + params("write", big) + `}`
+	q, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.web.URL+"/mcp/far", io.MultiReader(strings.NewReader(ask)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set(sessionHeader, b.session)
+	resp, err := r.web.Client().Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Holdfast-Error") != "shed" {
+		t.Errorf("a body without a length: %d %v", resp.StatusCode, resp.Header)
 	}
 	r.happened(0)
 	r.says(c.call("write", `{"n":1}`), "result.content.0.text", "done 1")

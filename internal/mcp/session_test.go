@@ -410,9 +410,9 @@ func TestQuestionsStopTheClock(t *testing.T) {
 	r := newRig(t, "stdio")
 	c := r.stdio()
 	c.ask("tools/list", `{}`)
-	ch := c.begin("tools/call", params("quick", `{"n":1,"fault":"elicit"}`))
+	ch := c.begin("tools/call", params("asked", `{"n":1,"fault":"elicit"}`))
 	ask := r.wait(c.rest)
-	<-time.After(3 * 150 * time.Millisecond) // the call's time-out, and more: whoever answers is slow
+	<-time.After(2500 * time.Millisecond) // the call's time-out, and more: whoever answers is slow
 	c.send(`{"jsonrpc":"2.0","id":` + gjson.Get(ask, "id").Raw + `,"result":{}}`)
 	r.says(r.wait(ch), "result.content.0.text", "done 1", "_meta.unknown", nil)
 	r.happened(1)
