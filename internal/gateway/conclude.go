@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -15,8 +14,6 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
-
-func cause(ctx context.Context) error { return context.Cause(ctx) }
 
 // success is a complete answer.
 type success struct {

@@ -331,6 +331,18 @@ func (c *call) standDown() {
 	c.yield(ending{again: true})
 }
 
+// lookAgain gives up the execution that stood down.
+func (c *call) lookAgain() {
+	if c.unwatch != nil {
+		c.unwatch()
+		c.unwatch = nil
+	}
+	c.depart(false)
+	c.exec.unref()
+	c.departed.Store(false)
+	c.exec, c.leader, c.replay, c.again = nil, false, false, false
+}
+
 // leave gives a place among the workers back.
 func (g *Gateway) leave() {
 	g.working.Add(-1)

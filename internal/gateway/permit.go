@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -169,13 +170,8 @@ func (e *execution) takenOver(op *intent.Op) error {
 
 func (c *call) attempt() intent.Attempt {
 	model, tier := c.model, c.target.conf.Name
-	if len(c.wf.Tiers) == 1 {
-		if t := &c.wf.Tiers[0]; t.Name != "" {
-			tier = t.Name
-		}
-		if m := c.wf.Tiers[0].Model; m != "" {
-			model = m
-		}
+	if t := onlyTier(c.wf); t != nil {
+		tier, model = cmp.Or(t.Name, tier), cmp.Or(t.Model, model)
 	}
 	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + c.spec.Endpoint + "/" + c.mark(), Tier: tier, Model: model}
 }

@@ -170,19 +170,32 @@ func (r *rig) script(op string, steps ...string) {
 	r.t.Helper()
 	var list []sim.Step
 	for _, s := range steps {
-		var st sim.Step
-		text := s
-		if !strings.HasPrefix(s, "{") {
-			text = `"` + s + `"`
-		}
-		if err := json.Unmarshal([]byte(text), &st); err != nil {
-			r.t.Fatalf("step %s: %v", s, err)
-		}
-		list = append(list, st)
+		list = append(list, r.step(s))
 	}
 	if err := r.sim.AddRules(sim.Rule{Match: sim.Match{Op: op}, Steps: list}); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// always lets every call of an operation go the same way.
+func (r *rig) always(op, step string) {
+	r.t.Helper()
+	if err := r.sim.AddRules(sim.Rule{Match: sim.Match{Op: op}, Steps: []sim.Step{r.step(step)}, Times: -1}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// step reads the name of a ready-made step, or one in JSON.
+func (r *rig) step(s string) (st sim.Step) {
+	r.t.Helper()
+	text := s
+	if !strings.HasPrefix(s, "{") {
+		text = `"` + s + `"`
+	}
+	if err := json.Unmarshal([]byte(text), &st); err != nil {
+		r.t.Fatalf("step %s: %v", s, err)
+	}
+	return st
 }
 
 // answered is one whole answer.
@@ -207,6 +220,13 @@ func chat(op string, extra ...string) request {
 }
 
 func streamed(op string) request { return chat(op, `,"stream":true`) }
+
+// op is the operation that chat and streamed wrote into the body.
+func (q request) op() string {
+	_, rest, _ := strings.Cut(q.body, "op=")
+	op, _, _ := strings.Cut(rest, `"`)
+	return op
+}
 
 func (q request) with(pairs ...string) request {
 	h := map[string]string{}

@@ -70,11 +70,20 @@ func (c *clock) pass(d time.Duration) {
 }
 
 type counts struct {
-	mu   sync.Mutex
-	dups map[string]int
+	mu       sync.Mutex
+	dups     map[string]int
+	attempts map[string]int // by end and kind
 }
 
-func (c *counts) Lookup(string)     {}
+func (c *counts) Lookup(string) {}
+func (c *counts) ToolAttempt(_, _ string, end ledger.AttemptEnd, kind string, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.attempts == nil {
+		c.attempts = map[string]int{}
+	}
+	c.attempts[end.String()+" "+kind]++
+}
 func (c *counts) StoreError(string) {}
 func (c *counts) Duplicate(_, of string) {
 	c.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -330,6 +331,9 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	r := newRig(t, "stdio")
 	c, b := r.stdio(), r.http("")
+	c.call("read", `{}`)
+	b.call("1", "read", `{}`)
+	before := runtime.NumGoroutine()
 	for i := range n {
 		switch i % 4 {
 		case 0:
@@ -342,6 +346,9 @@ func TestNothingIsLeft(t *testing.T) {
 			c.call("write", `{"n":1}`)
 		}
 	}
+	// A goroutine may be on its last instruction when the answer is out; HTTP keeps a handful of connections.
+	r.until("as few goroutines as after the first calls", func() bool { return runtime.NumGoroutine() <= before+8 })
+	r.until("no body that counts", func() bool { return r.proxy.memory.(*budget).used.Load() == 0 })
 	r.proxy.mu.Lock()
 	flights, sessions := len(r.proxy.flights), r.proxy.sessions
 	r.proxy.mu.Unlock()
