@@ -399,44 +399,56 @@ mcp:
     orders:
       url: FAR/mcp
       tools:
-        create_order: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}", n: "{count}", text: "order {count} of {customer_id}", ref: "{key}"}, happened: "len(result.orders) > 0"}}
+        create_order: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}", n: "{count}", text: "order {count} of {customer_id}"}, happened: "len(result.orders) > 0"}}
+        keyed: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}"}, happened: "len(result.orders) > 0", not_happened: 'result == "unknown customer"'}}
 `
 
-type reader func(server, tool string, arguments json.RawMessage) (any, error)
+type reader func(server, tool string, arguments json.RawMessage) (any, bool, error)
 
-func (f reader) ReadTool(_ context.Context, server, tool string, arguments json.RawMessage) (any, error) {
-	return f(server, tool, arguments)
+func (f reader) ReadTool(_ context.Context, r *ledger.Record, tool string, arguments json.RawMessage) (any, bool, error) {
+	return f(r.Workflow, tool, arguments)
 }
 
 func TestTool(t *testing.T) {
 	r := newRig(t, mcpConfig)
 	rec := r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "create_order"},
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_order","arguments":{"customer_id":"c1","count":12345678901234567890}}}`, nil)
-	if f := r.check(rec); f.Found != intent.CannotTell {
-		t.Errorf("without a way to the server: %+v", f)
+	plan, _ := r.set.Plan(rec)
+	if _, err := plan.Reconciler.Check(t.Context(), rec); !errors.Is(err, intent.ErrNotNow) {
+		t.Errorf("without a way to the server: %v", err)
 	}
 	var result any
+	var isError bool
 	var failed error
-	r.set.ReadTools(reader(func(server, tool string, arguments json.RawMessage) (any, error) {
-		want := `"customer":"c1","n":12345678901234567890`
-		if server != "orders" || tool != "find_order" || !strings.Contains(string(arguments), want) ||
-			!strings.Contains(string(arguments), `"text":"order 12345678901234567890 of c1"`) {
+	r.set.ReadTools(reader(func(server, tool string, arguments json.RawMessage) (any, bool, error) {
+		if server != "orders" || tool != "find_order" || !strings.Contains(string(arguments), `"customer":"c1"`) {
 			t.Errorf("called %s of %s with %s", tool, server, arguments)
 		}
-		return result, failed
+		if want := `"n":12345678901234567890,"text":"order 12345678901234567890 of c1"`; strings.Contains(string(arguments), `"n"`) && !strings.Contains(string(arguments), want) {
+			t.Errorf("called with %s", arguments)
+		}
+		return result, isError, failed
 	}))
+	other := r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "keyed"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keyed","arguments":{"customer_id":"c1"}}}`, nil)
 	for _, c := range []struct {
-		result any
-		err    error
-		want   intent.Found
+		rec     *ledger.Record
+		result  any
+		isError bool
+		err     error
+		want    intent.Found
 	}{
-		{map[string]any{"orders": []any{1}}, nil, intent.Happened},
-		{map[string]any{"orders": []any{}}, nil, intent.DidNotHappen},
-		{"some text", nil, intent.CannotTell},
-		{nil, errors.New("it writes"), intent.CannotTell},
+		{rec, map[string]any{"orders": []any{1}}, false, nil, intent.Happened},
+		{rec, map[string]any{"orders": []any{}}, false, nil, intent.DidNotHappen},
+		{rec, map[string]any{"orders": []any{1}}, true, nil, intent.CannotTell},
+		{rec, map[string]any{"orders": []any{}}, true, nil, intent.CannotTell},
+		{rec, "some text", false, nil, intent.CannotTell},
+		{rec, nil, false, errors.New("it writes"), intent.CannotTell},
+		{other, "unknown customer", true, nil, intent.DidNotHappen},
+		{other, "the database is busy", true, nil, intent.CannotTell},
 	} {
-		result, failed = c.result, c.err
-		if f := r.check(rec); f.Found != c.want {
+		result, isError, failed = c.result, c.isError, c.err
+		if f := r.check(c.rec); f.Found != c.want {
 			t.Errorf("%v: %+v", c.result, f)
 		}
 	}
