@@ -99,6 +99,9 @@ func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {
 	case r.OpenAIResponse && place != reconcileWorkflow:
 		k.fail(path+".openai_response", "only a workflow's calls are OpenAI responses", "write get, tool or sql")
 	}
+	if r.Metadata && !r.OpenAIResponse {
+		k.fail(path+".metadata", "is for openai_response", "write openai_response: true beside it, or remove it")
+	}
 	k.arguments(path, r, place)
 }
 

@@ -99,7 +99,7 @@ func (s *Set) make(path string, r *policy.Reconcile, at place) error {
 	case r.Get != "":
 		made, err = s.newGet(r, at)
 	case r.OpenAIResponse:
-		made = &openAIResponse{s}
+		made = &openAIResponse{s, r}
 	case r.SQL != "":
 		made, err = s.newSQL(r)
 	case r.Tool != "":

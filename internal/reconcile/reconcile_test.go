@@ -388,6 +388,74 @@ func TestOpenAIResponse(t *testing.T) {
 	}
 }
 
+const storedConfig = `
+env: test
+providers:
+  openai: {type: openai, base_url: "FAR/v1", api_key: "provider-credential"}
+workflows:
+  chat: {on_unknown: hold, reconcile: {openai_response: true, metadata: true}}
+  plain: {match: {paths: ["/p"]}, on_unknown: hold, reconcile: {openai_response: true}}
+`
+
+// TestStoredCompletion believes a mark alone, on whichever page it stands, and no absence.
+func TestStoredCompletion(t *testing.T) {
+	r := newRig(t, storedConfig)
+	secret, err := r.store.Secret(t.Context(), "hmac")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := ledger.Intent{Workflow: "chat", Provider: "openai", Method: "POST", Path: "/v1/chat/completions", Endpoint: "chat.completions"}
+	unmarked := r.lose(h, "", nil)
+	if f := r.check(unmarked); f.Found != intent.CannotTell || r.far.last() != nil {
+		t.Errorf("nothing was written into it: %+v", f)
+	}
+	mark := func(rec *ledger.Record, value string) {
+		r.log.Load(rec).Note(ledger.Event{Kind: "note", Evidence: json.RawMessage(`{"metadata":{"holdfast":"` + value + `"}}`)})
+		if err := r.log.Load(rec).Evidence(intent.Ending{Reason: "later"}, nil); err != nil { // behind the note
+			t.Fatal(err)
+		}
+	}
+	mark(unmarked, "of another operation")
+	if f := r.check(unmarked); f.Found != intent.CannotTell || r.far.last() != nil {
+		t.Errorf("another's mark: %+v", f)
+	}
+	rec := r.lose(h, "x", nil)
+	own := idempotency.OutboundKey(secret, rec.ID)
+	mark(rec, own)
+	one := `{"id":"chatcmpl-2","object":"chat.completion","metadata":{"holdfast":"` + own + `"},"choices":[]}`
+	other := `{"id":"chatcmpl-1","metadata":{"holdfast":"x","n":"` + own + `"}}`
+	for body, want := range map[string]intent.Found{
+		`{"object":"list","data":[` + one + `],"has_more":false}`:                     intent.Happened,
+		`{"data":[` + other + `,` + one + `],"has_more":true,"last_id":"chatcmpl-2"}`: intent.Happened,
+		`{"data":[` + other + `],"has_more":false,"last_id":"chatcmpl-1"}`:            intent.CannotTell, // it does not filter
+		`{"data":[],"has_more":false}`:                                                intent.CannotTell,
+		`{"data":[` + other + `],"has_more":true,"last_id":"chatcmpl-1"}`:             intent.CannotTell, // for ever
+		`{"data":{"0":` + one + `}}`:                                                  intent.CannotTell,
+		`no json`:                                                                     intent.CannotTell,
+	} {
+		r.far.says(200, body)
+		f := r.check(rec)
+		if f.Found != want || (f.Answer != nil) != (want == intent.Happened) || want == intent.Happened && string(f.Body.Data) != one {
+			t.Errorf("%s: %+v", body, f)
+		}
+		if asked := r.far.last(); asked.URL.Query().Get("metadata[holdfast]") != own || asked.URL.Path != "/v1/chat/completions" || asked.Header.Get("Authorization") != "Bearer provider-credential" {
+			t.Errorf("asked %s %v", asked.URL, asked.Header)
+		}
+	}
+	r.far.says(200, `{"data":[`+other+`],"has_more":true,"last_id":"chatcmpl-1"}`)
+	if _ = r.check(rec); r.far.last().URL.Query().Get("after") != "chatcmpl-1" {
+		t.Errorf("the next page: %s", r.far.last().URL)
+	}
+	r.far.says(403, `{}`)
+	if f := r.check(rec); f.Found != intent.CannotTell {
+		t.Errorf("refused: %+v", f)
+	}
+	h.Workflow = "plain"
+	if f := r.check(r.lose(h, "xy", nil)); f.Found != intent.CannotTell || !strings.Contains(f.Reason, "metadata") {
+		t.Errorf("not opted in: %+v", f)
+	}
+}
+
 const mcpConfig = `
 env: test
 mcp:
