@@ -183,7 +183,7 @@ func (o *Op) happened(f Finding, p *Plan, check ledger.Event) error {
 	c.step(stepSettle, ledger.Event{Actor: p.Name})
 	c.st.Outcome = ledger.OutcomeSuccess
 	w := c.write()
-	w.Settle, w.Claim, w.ClaimUntil, w.Bodies = true, ledger.ClaimKeep, c.now.Add(p.Keep), f.kept()
+	w.Claim, w.ClaimUntil, w.Bodies = ledger.ClaimKeep, c.now.Add(p.Keep), f.kept()
 	if f.Answer != nil {
 		w.Answer = f.Answer
 		if f.Body != nil {
@@ -211,7 +211,7 @@ func (o *Op) didNotHappen(f Finding, p *Plan, check ledger.Event) (again bool, e
 		c.st.Outcome = ledger.OutcomeFailed
 	}
 	w := c.write()
-	w.Settle, w.Bodies = !again, f.kept()
+	w.Bodies = f.kept()
 	return again, o.commit(c, w, nil)
 }
 
@@ -243,13 +243,12 @@ func (g *Log) Late(ctx context.Context, id string, s Settlement) error {
 		return o.Evidence(s.Ending, s.Body)
 	}
 	c := o.change(g.ledger.Now())
-	c.add(ledger.Event{Kind: "evidence", Attempt: c.st.Attempt, End: s.Ending.End, Status: s.Ending.Status, Error: s.Ending.Error,
-		Reason: s.Ending.Reason, Rule: "semantics 6", Evidence: s.Ending.Evidence})
+	c.evidence(s.Ending)
 	c.step(stepResolve, ledger.Event{Actor: "late answer", Reason: s.Ending.Reason, Rule: "semantics 8"})
 	c.step(stepSettle, ledger.Event{Actor: "late answer"})
 	c.st.Outcome = s.Outcome
 	w := c.write()
-	w.Settle, w.Answer = true, s.Answer
+	w.Answer = s.Answer
 	if !s.KeepUntil.IsZero() {
 		w.Claim, w.ClaimUntil = ledger.ClaimKeep, s.KeepUntil
 	}

@@ -108,18 +108,18 @@ func (c *call) markMetadata() {
 
 // asServed puts the tier's model in the place of the one asked for.
 func (c *call) asServed() (path string, body []byte) {
-	if len(c.wf.Tiers) != 1 || c.wf.Tiers[0].Model == "" || c.spec.Model == "" || c.wf.Tiers[0].Model == c.spec.Model {
+	t := onlyTier(c.wf)
+	if t == nil || t.Model == "" || c.spec.Model == "" || t.Model == c.spec.Model {
 		return c.path, c.body
 	}
-	model := c.wf.Tiers[0].Model
-	if c.target.wire == "gemini" {
-		return strings.Replace(c.path, "/models/"+c.spec.Model+":", "/models/"+url.PathEscape(model)+":", 1), c.body
+	if c.target.wire == provider.Gemini {
+		return strings.Replace(c.path, "/models/"+c.spec.Model+":", "/models/"+url.PathEscape(t.Model)+":", 1), c.body
 	}
-	changed, err := sjson.SetBytes(c.body, "model", model)
+	changed, err := sjson.SetBytes(c.body, "model", t.Model)
 	if err != nil {
 		return c.path, c.body
 	}
-	return c.path, c.lastModel(changed, model)
+	return c.path, c.lastModel(changed, t.Model)
 }
 
 // lastModel sees to it that model counts where a body names one twice: readers take the first or the last.
@@ -158,9 +158,9 @@ func (t *target) authorize(h http.Header) {
 	switch {
 	case t.head != "" && !strings.EqualFold(t.head, "Authorization"):
 		h.Set(t.head, t.key)
-	case t.head == "" && t.wire == "anthropic":
+	case t.head == "" && t.wire == provider.Anthropic:
 		set(h, "X-Api-Key", t.key)
-	case t.head == "" && t.wire == "gemini":
+	case t.head == "" && t.wire == provider.Gemini:
 		set(h, "X-Goog-Api-Key", t.key)
 	default:
 		set(h, "Authorization", "Bearer "+t.key)

@@ -30,9 +30,11 @@ tools:
     base_url: SIM/api
     headers: {X-Api-Key: "shop-credential"}
     routes:
-      - {match: "POST /charges", key: "{customer}:{cart}", timeout: 400ms,
+      - {match: "POST /charges", key: "{customer}:{cart}", timeout: 2s,
          reconcile: {get: "/charges?key={key}", happened: "len(body.items) > 0", every: 50ms, quiet: 300ms}}
-      - {match: "POST /held", key: "{cart}", timeout: 300ms}
+      - {match: "POST /late", key: "{customer}:{cart}", timeout: 400ms,
+         reconcile: {get: "/charges?key={key}", happened: "len(body.items) > 0", every: 50ms, quiet: 300ms}}
+      - {match: "POST /held", key: "{cart}", timeout: 2s}
       - {match: "POST /sure", key: "{cart}", definite: [500], timeout: 2s}
       - {match: "POST /words", key: "{cart}", timeout: 2s, succeeded: ['body.status == "done"'], failed: ['body.status == "refused"']}
       - {match: "POST /watched", key: "{cart}", mode: observe}
@@ -253,7 +255,7 @@ func TestToolLateEffect(t *testing.T) {
 			t.Parallel()
 			r := newToolRig(t)
 			r.stepped("late", step)
-			q := charge("/charges", "late")
+			q := charge("/late", "late")
 			id := r.do(q).header.Get("Holdfast-Intent")
 			for range 20 { // an impatient client
 				if a := r.do(q); a.err != nil || a.status != 409 && a.status != 200 {
@@ -366,7 +368,7 @@ func TestToolWritesInOrder(t *testing.T) {
 // BR-001: a tool that answers after its time-out. Its late answer is the evidence, and is replayed.
 func TestBR001LateAnswer(t *testing.T) {
 	r := newToolRig(t)
-	r.stepped("tk-77", `{"delay_ms":900}`)
+	r.stepped("tk-77", `{"hold":"late"}`)
 	q := charge("/slow", "tk-77") // without a reconciler
 	first := r.do(q)
 	if e := toolFailure(t, first); e.Code != "outcome_unknown" {
@@ -375,6 +377,7 @@ func TestBR001LateAnswer(t *testing.T) {
 	if again := r.do(q); again.code() != "outcome_unknown" || again.header.Get("Holdfast-Intent") != first.header.Get("Holdfast-Intent") {
 		t.Errorf("again: %d %s", again.status, again.body)
 	}
+	r.sim.Release("late")
 	rec := r.settled(first.header.Get("Holdfast-Intent"))
 	if rec.Outcome != ledger.OutcomeSuccess || rec.BilledMaybe != 1 {
 		t.Errorf("%+v", rec.Status)

@@ -28,6 +28,9 @@ type Config struct {
 	Log      *intent.Log
 	Observer Observer
 	Logger   *slog.Logger
+	// Memory counts the bodies of calls on their way against limits.body_memory, together with whoever else holds some;
+	// nil counts the proxy's alone.
+	Memory Memory
 	// Store is the log's file where no admin API is served, so that whoever settles a call has to name it; else empty.
 	Store string
 	// Stderr gets what servers that run as child processes write there. Default: nowhere.
@@ -46,6 +49,7 @@ type Proxy struct {
 	logger   *slog.Logger
 	stderr   io.Writer
 	store    string
+	memory   Memory
 	most     int
 	idle     time.Duration
 	client   *http.Client
@@ -100,6 +104,9 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 	}
 	if p.idle <= 0 {
 		p.idle = defaultIdle
+	}
+	if p.memory = c.Memory; p.memory == nil {
+		p.memory = &budget{max: p.limits().BodyMemory}
 	}
 	p.client = newClient(http.DefaultTransport.(*http.Transport).Clone())
 	for i := range c.Policy.MCP.Servers {

@@ -72,6 +72,7 @@ type pending struct {
 	done   func(reply)
 	resent bool
 	read   bool // may be sent again, since it changes nothing
+	charge int  // bytes of it that count as memory
 }
 
 // reply is what became of a request: its answer, or why there is none.
@@ -121,6 +122,10 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	if len(s.pending) >= maxPending {
 		return outgoing{}, errBusy
 	}
+	if !s.p.memory.TakeBody(len(raw)) {
+		return outgoing{}, errMemory
+	}
+	r.charge = len(raw)
 	r.id, r.conn = s.p.next(), c
 	s.pending[r.id] = r
 	s.used = time.Now()
@@ -153,6 +158,7 @@ func (s *session) takeLocked(id int64) *pending {
 		return nil
 	}
 	delete(s.pending, id)
+	s.p.memory.GiveBody(r.charge)
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}
@@ -233,6 +239,11 @@ func (s *session) close() {
 		c.fail(&sendError{sent: true, err: errClosed})
 		c.link.close()
 	}
+	s.mu.Lock()
+	for id := range s.pending { // whose late answer would have been evidence
+		s.takeLocked(id)
+	}
+	s.mu.Unlock()
 	if s.web != nil {
 		s.web.close()
 	}
