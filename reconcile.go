@@ -82,7 +82,7 @@ func (e *Engine) Reconcile(workflow string, f Reconciler) error {
 
 // newReconcilers makes the reconcilers of the configuration and of the program.
 func (e *Engine) newReconcilers(ctx context.Context) error {
-	set, err := reconcile.New(ctx, reconcile.Config{Policy: e.policy, Ledger: e.ledger, Upstream: e.client, Logger: e.logger})
+	set, err := reconcile.New(ctx, reconcile.Config{Policy: e.policy, Ledger: e.ledger, Upstream: e.client, Tools: e.mcp.proxy, Logger: e.logger})
 	if err != nil {
 		return err
 	}

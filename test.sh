@@ -6,7 +6,7 @@
 #   ./test.sh --list        what the stages are
 #   ./test.sh --help        this
 #
-# Go is all it asks for. What else it needs — a C compiler for the race detector, npm for the JavaScript clients — it
+# Go is all it asks for. What else it needs — a C compiler for the race detector, npm for the JavaScript clients, Postgres — it
 # installs with apt-get when it runs as root on Debian or Ubuntu, and names otherwise.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -114,6 +114,7 @@ units() {
 
 stage_test() {
   need curl curl ca-certificates
+  need_postgres
   go_test $(units)
 }
 
@@ -140,6 +141,7 @@ sequential() {
 stage_race() {
   need cc gcc libc6-dev
   need curl curl ca-certificates
+  need_postgres
   # Left out besides: what runs one goroutine at a time thousands of times over (power cuts, torn logs, bombs, the
   # simulation), and bench, which starts programs. All of it runs without the detector.
   local left_out
@@ -284,6 +286,15 @@ need() {
   echo "installing $*"
   persist "$command is missing and $* cannot be installed: is a Debian mirror reachable? With $command in the path nothing is installed" \
     install_packages "$@"
+}
+
+# need_postgres installs Postgres where it is missing, and lets no test be skipped for want of it. Debian keeps its
+# programs outside of the path. Tests run servers of their own, as the user postgres where this is root.
+need_postgres() {
+  if ! command -v initdb >/dev/null && ! compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; then
+    need initdb postgresql
+  fi
+  export HOLDFAST_TEST_POSTGRES=required
 }
 
 # --- the run

@@ -3,6 +3,7 @@ package intent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,9 +38,13 @@ type Finding struct {
 	Body   *ledger.Body
 }
 
+// ErrNotNow is returned by a Reconciler that could not look at all, because what it looks through is not there. It counts
+// as no check: the far side is looked at when Log.Reconsider is called, and tried again each Plan.Every.
+var ErrNotNow = errors.New("the far side cannot be looked at now")
+
 // A Reconciler finds out, without changing anything, whether the effect of an operation took place. Check is called
-// once for each due check and never twice at a time for one operation; ctx bounds it. An error is the same as
-// CannotTell, and is logged. It is safe for concurrent use.
+// once for each due check and never twice at a time for one operation; ctx bounds it. An error other than ErrNotNow is
+// the same as CannotTell, and is logged. It is safe for concurrent use.
 type Reconciler interface {
 	Check(ctx context.Context, r *ledger.Record) (Finding, error)
 }

@@ -129,3 +129,20 @@ func TestClocksAndCounters(t *testing.T) {
 		}
 	})
 }
+
+// TestKeysWithoutWords has names that a server may give and nobody expects.
+func TestKeysWithoutWords(t *testing.T) {
+	p := newPool()
+	p.look(state{values: map[string]any{"read": parseText(`{"":{"-":"x","§":"y"},"l":[{"":1,"--":"a"},{"":2,"--":"b"}]}`)}}, newRun())
+	for _, r := range p.seen {
+		r.primary()
+	}
+	for _, k := range []string{"", "_", "§"} {
+		if keyRank(k) != 3 || guess(newTool(&mcp.Tool{Name: "add_x"}, nil), k) || !namesItself(newTool(&mcp.Tool{Name: "add_x"}, nil), k) {
+			t.Errorf("%q is taken for a name", k)
+		}
+	}
+	if got := len(diff(place{}, parseText(`[{"":1}]`), parseText(`[{"":2}]`))); got == 0 {
+		t.Error("no difference")
+	}
+}

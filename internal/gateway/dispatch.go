@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -85,6 +86,26 @@ func (c *call) outbound() *upstream.Request {
 	return &upstream.Request{Method: c.r.Method, Target: t.upstreamURL(path, query), Header: h, Body: body}
 }
 
+// markMetadata writes into a chat completion that is stored by what it is found again, where the workflow wants that (reconcile.metadata). The
+// fingerprint is of what was asked; the log says what was added to it. The mark is of this operation alone: the key may come again.
+func (c *call) markMetadata() {
+	r, e := c.wf.Reconcile, c.exec
+	if r == nil || !r.Metadata || c.target.tool || c.endpointName() != "chat.completions" || !e.op.Head().Hold {
+		return
+	}
+	value := idempotency.OutboundKey(c.g.secret, e.op.ID())
+	body, ok := provider.Mark(e.request.Body, value)
+	if !ok {
+		return
+	}
+	e.request.Body = body
+	said, err := json.Marshal(map[string]any{"metadata": map[string]string{provider.MarkName: value}})
+	if err != nil { // strings
+		return
+	}
+	e.op.Note(ledger.Event{Kind: "note", Reason: "sent with a mark in its metadata, by which it is found", Rule: "reconcile.metadata", Evidence: said})
+}
+
 // asServed puts the tier's model in the place of the one asked for.
 func (c *call) asServed() (path string, body []byte) {
 	t := onlyTier(c.wf)
@@ -158,6 +179,7 @@ func (c *call) run() *Error {
 		return c.nobodyWaits()
 	}
 	e.request = c.outbound()
+	c.markMetadata()
 	if e.key == "" {
 		e.key = e.op.ID()
 		c.g.registry.join(e.key, e)

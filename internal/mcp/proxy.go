@@ -63,6 +63,7 @@ type Proxy struct {
 	sessions map[string]*session
 	flights  map[string]*flight // by key, for whoever calls the same
 	aloft    map[*flight]struct{}
+	wanted   map[string]struct{}    // servers that somebody would look at, if there were a session
 	parked   map[string]*time.Timer // intents whose server waits for the client's input
 	draining bool
 	closed   bool
@@ -88,7 +89,7 @@ const (
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
 	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
-		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}}
+		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}}
 	if p.observer == nil {
 		p.observer = silent{}
 	}

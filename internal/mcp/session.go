@@ -45,6 +45,7 @@ type greeting struct {
 	hello json.RawMessage // params of initialize
 	said  bool            // the server has answered it
 	ready bool            // the client said notifications/initialized
+	meta  json.RawMessage // what a client without a session says of itself in each request (2026-07-28)
 	level json.RawMessage // params of the last logging/setLevel
 	subs  map[string]json.RawMessage
 }
@@ -171,7 +172,7 @@ func (s *session) ask(ctx context.Context, c *conn, method string, params json.R
 		return nil, err
 	}
 	got := make(chan reply, 1)
-	r := &pending{m: m, done: func(r reply) { got <- r }}
+	r := &pending{m: m, name: nameOf(m), done: func(r reply) { got <- r }}
 	r.head.version = modernVersion(params)
 	out, err := s.register(c, r)
 	if err != nil {

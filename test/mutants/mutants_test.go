@@ -41,6 +41,7 @@ var mutants = []struct {
 	{"release-on-settle", "internal/gateway", "TestReplaySurvivesRestart", "semantics 13, 14: a success holds its key"},
 	{"reconcile-without-quiet", "intent", "TestReconcileLateEffect", "semantics 8: an absence counts only after the quiet period"},
 	{"reconcile-on-first-read", "intent", "TestReconcileLateEffect", "semantics 8: a second read must agree"},
+	{"reconcile-by-write-tool", ".", "TestReconcileByToolThatWrites", "semantics 8, design 5: a reconciler only reads"},
 	{"key-from-call-id", "internal/gateway", "TestToolCallIDsDoNotCount", "interface §4: no id that a model's client makes is in a key"},
 	{"replay-past-other-write", "internal/gateway", "TestToolWritesInOrder", "semantics 41: another write ends the window"},
 	{"deaf-after-timeout", "internal/gateway", "TestBR001LateAnswer", "semantics 6: a late answer is evidence"},
