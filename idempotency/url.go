@@ -21,6 +21,10 @@ func Credential(name string) bool {
 	return false
 }
 
+// Path is an escaped path spelled as in the canonical form, for those who compare paths: what needs no percent escape has
+// none, dot segments are resolved (RFC 3986, 6.2.2).
+func Path(escaped string) string { return string(appendPath(nil, escaped)) }
+
 // appendPath appends the path so that equal ones are spelled equally (RFC 3986, 6.2.2): what needs no percent escape
 // has none, the rest is in capitals, dot segments are resolved. A doubled or a trailing slash counts.
 func appendPath(out []byte, path string) []byte {

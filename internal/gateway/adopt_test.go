@@ -250,7 +250,10 @@ func TestAdoptionSurvivesRestart(t *testing.T) {
 	}
 	wait(t, func() bool { return gateway.Lost(r.gw) == 2 })
 	r.sim.Release("d")
-	wait(t, func() bool { return r.sim.Counts("done").InFlight == 0 })
+	wait(t, func() bool { // the provider has said all of it before the gateway has read it
+		list, err := r.store.List(t.Context(), ledger.Filter{Outcomes: []ledger.Outcome{ledger.OutcomeSuccess}})
+		return err == nil && len(list) == 1
+	})
 	now, cancel := context.WithCancel(t.Context())
 	cancel()
 	r.gw.Drain(now)

@@ -302,16 +302,41 @@ func (c *call) claimOnce() (again bool, refusal *Error) {
 // present asks a reader who holds the key: a replay from the file then costs no refused write. Only the claim
 // itself decides.
 func (c *call) present() string {
+	if r := c.holder(); r != nil {
+		return r.ID
+	}
+	return ""
+}
+
+// holder is nil where nobody holds the key, and where the store is away: the claim will say so.
+func (c *call) holder() *ledger.Record {
 	if !c.claimed {
-		return ""
+		return nil
 	}
 	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
 	defer stop()
 	r, err := c.g.ledger.Holder(ctx, c.key)
 	if err != nil {
-		return "" // nobody, or the store is away, and then the claim says so
+		return nil
 	}
-	return r.ID
+	return r
+}
+
+// turnedAway refuses a call for which there is no permit now. Whose key is held hears of the operation that holds it:
+// that one may have had its effect, so "nothing was sent, try again" would be no true word.
+func (c *call) turnedAway(refusal *Error) *Error {
+	r := c.holder()
+	if r == nil || r.State != ledger.Settled && r.State != ledger.Unknown && r.LeaseOwner == "" {
+		return c.abandon(refusal) // nobody's, or it waits to be gone on with
+	}
+	again, held := c.yieldTo(r.ID)
+	switch {
+	case held != nil:
+		return c.abandon(held)
+	case again, !c.done:
+		return c.abandon(refusal)
+	}
+	return nil
 }
 
 // yieldTo answers from the operation that holds the key.

@@ -28,7 +28,7 @@ func (c *call) permit() *Error {
 	e.barred = e.nest.enter()
 	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
 	if b := e.barred; b != nil && !(c.job == nil && b.patient && b.wait <= e.patience()) {
-		return c.abandon(b.refusal())
+		return c.turnedAway(b.refusal())
 	}
 	return nil
 }

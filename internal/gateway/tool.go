@@ -118,7 +118,8 @@ func (c *call) toolPath(path string) *Error {
 		return errorf(CodeNotFound, "there is no tool server of this name; add it under tools")
 	}
 	c.target, c.path = t.target, "/"+rest
-	c.tool = t.calls[toolCall{t.conf.Find(c.r.Method, c.path), c.r.Method == http.MethodGet || c.r.Method == http.MethodHead}]
+	// The route is that of the path that is meant: an escape that says nothing must not choose another policy, or none.
+	c.tool = t.calls[toolCall{t.conf.Find(c.r.Method, idempotency.Path(c.path)), c.r.Method == http.MethodGet || c.r.Method == http.MethodHead}]
 	return nil
 }
 

@@ -271,6 +271,46 @@ func TestToolLateEffect(t *testing.T) {
 	}
 }
 
+// Whose operation may have had its effect hears that, and not that nothing was sent, when the route takes no calls.
+func TestToolHeldBehindAnOpenBreaker(t *testing.T) {
+	r := newToolRig(t)
+	r.stepped("held", "reply_lost")
+	q := charge("/held", "held")
+	id := r.do(q).header.Get("Holdfast-Intent")
+	done := charge("/charges", "done")
+	r.must(done, 200)
+	r.close()
+	r.start(rigConfig{}) // nothing is at hand in memory
+	if _, err := r.routes.Trip("*", "incident 9"); err != nil {
+		t.Fatal(err)
+	}
+	if f := toolFailure(t, r.do(charge("/held", "new"))); f.Code != "circuit_open" || f.Safe != "yes" {
+		t.Errorf("a new call: %+v", f)
+	}
+	for range 2 {
+		if f := toolFailure(t, r.must(q, 409)); f.Code != "outcome_unknown" || f.Safe != "after-reconcile" || f.Intent != id {
+			t.Errorf("%+v", f)
+		}
+	}
+	if a := r.must(done, 200); a.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("what is done is not replayed: %v", a.header)
+	}
+	r.effects("held", 1)
+}
+
+// An escape that says nothing does not choose another route's policy, or none.
+func TestToolPathIsNormal(t *testing.T) {
+	r := newToolRig(t)
+	r.must(charge("/charges", "path"), 200)
+	for _, path := range []string{"/%63harges", "/charge%73", "/x/../charges"} {
+		q := charge(path, "path")
+		if a := r.do(q); a.status == 200 && a.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s was executed: %d %s", path, a.status, a.body)
+		}
+	}
+	r.effects("path", 1)
+}
+
 // Success and failure can be in the words of the answer; what is neither is unknown (semantics 4).
 func TestToolWords(t *testing.T) {
 	r := newToolRig(t)

@@ -211,6 +211,11 @@ func (f *fake) call(m fakeMessage, out func(any)) any {
 		f.die()
 	case "internal":
 		return map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32603, "message": "boom"}}
+	case "bad_output": // as official servers have said it
+		return map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32602,
+			"message": "MCP error -32602: Tool write has an output schema but no structured content was provided"}}
+	case "bad_result":
+		return map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32602, "message": "Output validation error: 'id' is required"}}
 	case "timeout_text":
 		return answerTo(m.ID, text("Error: request timed out after 30000ms", "isError", true))
 	case "huge":

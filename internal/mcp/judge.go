@@ -92,7 +92,7 @@ func (r *rule) judgeError(raw json.RawMessage) verdict {
 	_ = json.Unmarshal(raw, &a.Body)
 	definite, _ := r.Definite.Match(a)
 	failed, _ := r.Failed.Match(a)
-	if definite || failed || refusals[e.Code] && !speaksOfTransport(e.Message) {
+	if definite || failed || refusals[e.Code] && !speaksOfTransport(e.Message) && !speaksOfOutput(e.Message) {
 		v.end = ledger.AttemptFailed
 	}
 	return v
@@ -161,6 +161,14 @@ var transportWords = regexp.MustCompile(`(?i)\btim(?:e|ed|ing)[ _-]?out|timeouts
 	`|fetch failed|failed to fetch|unexpected (?:eof|end of (?:file|stream))|premature(?:ly)? (?:close|end)|stream (?:was )?(?:closed|reset|ended)` +
 	`|transport (?:error|closed|fail|is closing)|bad gateway|gateway time|service (?:is )?(?:temporarily )?unavailable|no (?:response|answer|reply) (?:was )?(?:received )?(?:from|within)` +
 	`|did not (?:respond|answer|reply)|\b(?:http|status|code|error)[ :=]{1,3}(?:408|409|500|502|503|504|52[0-7])\b|\b50[0234] (?:internal|bad|service|gateway)|internal server error`)
+
+// outputWords are how servers say that what a tool returned is not what it had promised: it has run. Some of them use the
+// code of invalid parameters for it, which are refused before a tool runs.
+var outputWords = regexp.MustCompile(`(?i)output[ _-]?(?:schema|validation)|structured[ _-]?content|(?:invalid|validat)[^.\n]{0,40}\b(?:output|result|response)\b`)
+
+func speaksOfOutput(text string) bool {
+	return outputWords.MatchString(text[:min(len(text), maxText)])
+}
 
 func speaksOfTransport(text string) bool {
 	return transportWords.MatchString(text[:min(len(text), maxText)])

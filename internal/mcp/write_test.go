@@ -90,7 +90,7 @@ func TestUnknownIsHeld(t *testing.T) {
 	for n, x := range []struct{ tool, args string }{
 		{"quick", `{"n":1,"fault":"lost_before"}`}, {"quick", `{"n":2,"fault":"lost_after"}`}, {"write", `{"n":3,"fault":"die_before"}`},
 		{"write", `{"n":4,"fault":"die_after"}`}, {"write", `{"n":5,"fault":"internal"}`}, {"write", `{"n":6,"fault":"timeout_text"}`},
-		{"write", `{"n":7,"fault":"huge"}`},
+		{"write", `{"n":7,"fault":"huge"}`}, {"write", `{"n":8,"fault":"bad_output"}`}, {"write", `{"n":9,"fault":"bad_result"}`},
 	} {
 		first := c.call(x.tool, x.args)
 		r.says(first, "_meta.unknown", true, "_meta.code", "outcome_unknown", "_meta.safe_to_retry", "after-reconcile", "result.isError", true)
@@ -105,7 +105,7 @@ func TestUnknownIsHeld(t *testing.T) {
 		}
 		r.says(r.stdio().call(x.tool, x.args), "_meta.unknown", true, "_meta.intent", id) // a client that comes back
 	}
-	r.happened(5)
+	r.happened(7)
 }
 
 // BR-001: the call outlives its time-out, and its late answer ends what was unknown.

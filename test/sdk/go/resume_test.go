@@ -134,7 +134,7 @@ func streamLost(t *testing.T, c client, in call) {
 	_, tape, err := c.ask(t.Context(), true, in)
 	body := string(tape.last().bytes())
 	if err == nil || tape.attempts() != 1 || tape.last().status != http.StatusConflict || !strings.Contains(body, "stream_lost") {
-		t.Errorf("%v, %d attempts, status %d %s, want 409 stream_lost", err, tape.attempts(), tape.last().status, body)
+		t.Fatalf("%v, %d attempts, status %d %s, want 409 stream_lost", err, tape.attempts(), tape.last().status, body)
 	}
 	if c.fault != nil && c.fault(err).code != "stream_lost" {
 		t.Errorf("the client says %+v", c.fault(err))
@@ -156,6 +156,9 @@ func TestStreamLost(t *testing.T) {
 	})
 	t.Run("received", func(t *testing.T) { // a new answer would not continue it
 		eachOf(t, streams(theRig.url), func(t *testing.T, c client) {
+			if c.early {
+				return // what it has hung up on may count as lost, and then there is a recording to resume from
+			}
 			in := call{op: theRig.op(), prompt: "had it all"}.with("Holdfast-Workflow", "brief")
 			if _, _, err := c.ask(t.Context(), true, in); err != nil {
 				t.Fatal(err)
