@@ -135,6 +135,7 @@ func TestMetricsListIsTheCode(t *testing.T) {
 	m.Retry("w", "503")
 	m.Bulkhead("w", "t", true)
 	m.Bulkhead("w", "t", false)
+	m.Refused("r")
 	m.Breaker("r", breaker.Change{From: breaker.Closed, To: breaker.Open})
 	head := &ledger.Intent{Workflow: "w"}
 	m.Change(intent.Change{Head: head, From: ledger.Dispatched, To: ledger.Unknown})

@@ -47,7 +47,7 @@ func (c *call) enlist() {
 // nested is the nest of the call's next attempt, and how that attempt is written down.
 func (c *call) nested() (nest, intent.Attempt) {
 	next, r := c.attempt(), c.nestRules()
-	return nest{rules: r, tier: r.tiers[next.Tier], route: c.g.routes.Get(next.Route, r.breaker, c.wf.Retry.Share),
+	return nest{rules: r, tier: r.tiers[next.Tier], route: c.g.routes.GetAt(c.g.epoch, next.Route, r.breaker, c.wf.Retry.Share),
 		priority: priorities[c.priority]}, next
 }
 

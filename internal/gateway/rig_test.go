@@ -304,3 +304,5 @@ func wait(t *testing.T, ok func() bool) {
 	}
 	t.Fatal("it did not come about within five seconds")
 }
+
+func (r *rig) inForce() *policy.Config { return r.policy }

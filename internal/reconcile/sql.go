@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"sync"
 
 	"github.com/ncruces/go-sqlite3/driver"
 
@@ -40,12 +41,42 @@ func (s *Set) newSQL(r *policy.Reconcile) (intent.Reconciler, error) {
 	}
 	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
 		RawQuery: "mode=ro&_pragma=busy_timeout(2000)&_pragma=query_only(1)"}
-	if q.db, err = driver.Open(name.String()); err != nil {
+	if q.db, err = s.dbs.get(name.String()); err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
-	q.db.SetMaxOpenConns(2)
-	s.close = append(s.close, q.db.Close)
 	return q, nil
+}
+
+// databases are those that are open, by name. They are few: a configuration's, and those of the ones before it.
+type databases struct {
+	mu   sync.Mutex
+	open map[string]*sql.DB
+}
+
+func (d *databases) get(name string) (*sql.DB, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if db := d.open[name]; db != nil {
+		return db, nil
+	}
+	db, err := driver.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(2)
+	d.open[name] = db
+	return db, nil
+}
+
+func (d *databases) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for name, db := range d.open {
+		errs = append(errs, db.Close())
+		delete(d.open, name)
+	}
+	return errors.Join(errs...)
 }
 
 // Check implements intent.Reconciler.
