@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -47,20 +46,6 @@ type Config struct {
 	Getenv func(string) (string, bool)
 	// Logger hears of everything that an operator should know. Default: none.
 	Logger *slog.Logger
-}
-
-// ConfigError lists what keeps a configuration from being served, one fault a line.
-type ConfigError struct {
-	Faults []string
-	// Flags says that all of them are about Listen, Admin, Store, Env or Upstreams, and none about the file.
-	Flags bool
-}
-
-func (e *ConfigError) Error() string {
-	if e.Flags {
-		return strings.Join(e.Faults, "\n")
-	}
-	return "the configuration is refused:\n" + strings.Join(e.Faults, "\n")
 }
 
 // Engine is one gateway with its store. Start it once, stop it once.
@@ -107,43 +92,6 @@ func New(c Config) (*Engine, error) {
 	e := &Engine{conf: c, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}
 	e.policy.Store(cfg)
 	return e, nil
-}
-
-// servable reads the configuration that c names, and says in the log what check warns of. Faults keep it from being served.
-func servable(c Config) (*policy.Config, []policy.Fault) {
-	cfg, faults := load(c)
-	var refused []policy.Fault
-	for _, f := range faults {
-		if policy.Unservable([]policy.Fault{f}) {
-			refused = append(refused, f)
-		} else {
-			c.Logger.Warn("configuration", "warning", f.String())
-		}
-	}
-	return cfg, refused
-}
-
-func configError(faults []policy.Fault) *ConfigError {
-	e := &ConfigError{Flags: policy.InFlags(faults)}
-	for _, f := range faults {
-		e.Faults = append(e.Faults, f.String())
-	}
-	return e
-}
-
-func load(c Config) (*policy.Config, []policy.Fault) {
-	var cfg *policy.Config
-	var faults []policy.Fault
-	if c.File == "" {
-		cfg = policy.Default(c.Getenv)
-	} else if cfg, faults = policy.Load(c.File, c.Getenv); cfg == nil {
-		return nil, faults
-	}
-	over := policy.Overrides{Env: c.Env, Listen: c.Listen, Admin: c.Admin, Store: c.Store, Upstreams: c.Upstreams}
-	if c.Env != "" || c.Listen != "" || c.Admin != "" || c.Store != "" || len(c.Upstreams) > 0 {
-		return cfg, cfg.Override(over)
-	}
-	return cfg, faults
 }
 
 // Start opens the store, recovers what a dead process left, and listens. When it returns nil, both listeners
