@@ -109,6 +109,10 @@ type buildError struct {
 func (e *buildError) Error() string { return e.err.Error() + "\n" + e.output }
 
 func TestMain(m *testing.M) {
+	if file := os.Getenv(orderFile); file != "" {
+		serveOrders(file) // this process is an MCP server
+		return
+	}
 	code := m.Run()
 	if built, err := program(); err == nil {
 		os.RemoveAll(filepath.Dir(built))

@@ -27,9 +27,9 @@ type shop struct {
 const shopWorkflows = `
 workflows:
   refund: {effect: external, timeouts: {attempt: 2m, total: 2m}, retry: {base: 1ms, max: 2ms}}
-  hasty: {effect: external, timeouts: {attempt: 400ms, total: 400ms}}
+  hasty: {effect: external, timeouts: {attempt: 1500ms, total: 1500ms}}
   words: {effect: generation, idempotency: {derive: always}, timeouts: {attempt: 2m, total: 2m}, retry: {base: 1ms, max: 2ms}}
-  hasty_words: {effect: generation, timeouts: {attempt: 400ms, total: 400ms}}
+  hasty_words: {effect: generation, timeouts: {attempt: 1500ms, total: 1500ms}}
   crowd: {effect: external, idempotency: {on_in_flight: conflict}}
   tied: {effect: external, on_disconnect: cancel}
   templated: {effect: external, idempotency: {key: "{order}"}}
@@ -74,7 +74,7 @@ func (s *shop) stop() {
 		return
 	}
 	s.up = false
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	if err := s.Stop(ctx); err != nil {
 		s.t.Error(err)

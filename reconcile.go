@@ -82,7 +82,8 @@ func (e *Engine) Reconcile(workflow string, f Reconciler) error {
 
 // newReconcilers makes the reconcilers of a configuration.
 func (e *Engine) newReconcilers(ctx context.Context, cfg *policy.Config) (*reconcile.Set, error) {
-	return reconcile.New(ctx, reconcile.Config{Policy: cfg, Ledger: e.ledger, Upstream: e.client, Logger: e.logger, Before: e.reconcilers.Load()})
+	return reconcile.New(ctx, reconcile.Config{Policy: cfg, Ledger: e.ledger, Upstream: e.client, Tools: e.mcp.proxy, Logger: e.logger,
+		Before: e.reconcilers.Load()})
 }
 
 // putReconcilers has them asked, and those of the program before them.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/doctable"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files and the list in docs/keys.md")
@@ -138,24 +139,7 @@ func TestDocsShowTheList(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "| %s | `%s` | %s | %s |\n", f.API, f.Path, what, f.Reason)
 	}
-	data, err := os.ReadFile(docs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok1 := strings.Cut(string(data), begin)
-	got, tail, ok2 := strings.Cut(rest, end)
-	if !ok1 || !ok2 {
-		t.Fatalf("%s: no list between %q and %q", docs, begin, end)
-	}
-	if *update {
-		if err := os.WriteFile(docs, []byte(head+begin+b.String()+end+tail), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if got != b.String() {
-		t.Errorf("%s shows\n%s\nand the code has\n%s\nrun go test ./idempotency -update", docs, got, b.String())
-	}
+	doctable.Check(t, docs, begin, end, b.String(), *update, "go test ./idempotency -update")
 }
 
 // Each debatable pair of the corpus is decided in the docs.

@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
 )
@@ -71,34 +70,5 @@ func TestOutboundKeyIsOpaque(t *testing.T) {
 	}
 	if a == idempotency.OutboundKey([]byte("other"), "idem:prod:acme:billing:00") || a == idempotency.OutboundKey([]byte("secret"), "idem:prod:acme:billing:01") {
 		t.Error("it is shared")
-	}
-}
-
-func TestSpan(t *testing.T) {
-	s := idempotency.Span{Window: 5 * time.Minute, TTL: 30 * time.Minute}
-	seen := time.Date(2026, 11, 29, 20, 0, 0, 0, time.UTC)
-	quick, slow := seen.Add(time.Minute), seen.Add(time.Hour)
-	for _, tc := range []struct {
-		name      string
-		got, want time.Time
-	}{
-		{"unsettled explicit", s.Explicit(time.Time{}), time.Time{}},
-		{"unsettled derived", s.Derived(seen, time.Time{}), time.Time{}},
-		{"explicit from settlement", s.Explicit(slow), slow.Add(30 * time.Minute)},
-		{"derived from first sighting", s.Derived(seen, quick), seen.Add(5 * time.Minute)},
-		{"derived settled past its window", s.Derived(seen, slow), slow},
-	} {
-		if !tc.got.Equal(tc.want) {
-			t.Errorf("%s: %v, want %v", tc.name, tc.got, tc.want)
-		}
-	}
-	if !s.Adoptable(seen, seen.Add(5*time.Minute-1)) || s.Adoptable(seen, seen.Add(5*time.Minute)) {
-		t.Error("the window is open for five minutes, no longer")
-	}
-	if s.Tight() || !(idempotency.Span{Window: 5 * time.Minute, TTL: 29 * time.Minute}).Tight() {
-		t.Error("ttl is tight below six windows")
-	}
-	if d := (idempotency.Span{}).WithDefaults(); d != s {
-		t.Errorf("defaults: %+v", d)
 	}
 }

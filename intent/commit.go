@@ -81,29 +81,31 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 // ledger.ErrStale when another owner has moved the intent meanwhile.
 func (o *Op) persist(c *change, w *ledger.Write, done func(error)) {
 	o.log.pending.Go(func() {
-		wait := 10 * time.Millisecond
-		for {
-			<-o.log.ledger.Enqueue(w)
-			err := o.landed(c, w)
-			if !errors.Is(err, ledger.ErrUnavailable) {
-				if done != nil {
-					done(err)
-				}
-				return
-			}
-			timer := time.NewTimer(wait)
-			select {
-			case <-timer.C:
-			case <-o.log.stopped:
-				timer.Stop()
-				if done != nil {
-					done(err)
-				}
-				return
-			}
-			wait = min(2*wait, time.Second)
+		err := o.insist(c, w)
+		if done != nil {
+			done(err)
 		}
 	})
+}
+
+// insist writes c until it has landed, or the log is closed.
+func (o *Op) insist(c *change, w *ledger.Write) error {
+	wait := 10 * time.Millisecond
+	for {
+		<-o.log.ledger.Enqueue(w)
+		err := o.landed(c, w)
+		if !errors.Is(err, ledger.ErrUnavailable) {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-o.log.stopped:
+			timer.Stop()
+			return err
+		}
+		wait = min(2*wait, time.Second)
+	}
 }
 
 // change gathers the steps of one commit on one intent.
@@ -182,9 +184,16 @@ func (c *change) end(e Ending) {
 		Error: e.Error, Reason: e.Reason, Rule: e.Rule, Evidence: e.Evidence})
 }
 
+// evidence notes what came too late to be state (semantics 6).
+func (c *change) evidence(e Ending) {
+	c.add(ledger.Event{Kind: "evidence", Attempt: c.st.Attempt, End: e.End, Status: e.Status, Error: e.Error, Reason: e.Reason,
+		Rule: "semantics 6", Evidence: e.Evidence})
+}
+
 func (c *change) write() *ledger.Write {
 	c.st.Version, c.st.UpdatedAt = c.before+1, c.now
-	w := &ledger.Write{ID: c.op.head.ID, Version: c.before, Status: c.st, Events: c.events, HeldKey: c.op.claim}
+	w := &ledger.Write{ID: c.op.head.ID, Version: c.before, Status: c.st, Settle: c.st.State == ledger.Settled, Events: c.events,
+		HeldKey: c.op.claim}
 	if c.st.State == ledger.Dispatched && mutant.On("no-dispatched-record") {
 		w.Status.State, w.Status.Attempt = ledger.Created, 0
 	}

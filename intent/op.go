@@ -14,11 +14,10 @@ import (
 // returns when the move is durable. A move that another owner has overtaken fails with ledger.ErrStale and
 // changes nothing: what came too late belongs to Evidence.
 type Op struct {
-	log   *Log
-	head  ledger.Intent
-	claim string
-	// patient: no caller waits, so neither does CommitWait count
-	patient bool
+	log     *Log
+	head    ledger.Intent
+	claim   string
+	patient bool // see Patient
 
 	mu      sync.Mutex
 	st      ledger.Status
@@ -44,6 +43,13 @@ func (o *Op) Status() ledger.Status {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.st
+}
+
+// Patient makes every later move of o wait for its commit however long the store takes: nobody waits for a job, and a
+// dispatch given up after CommitWait would be taken for never sent (semantics 9) and the job with it. It returns o.
+func (o *Op) Patient() *Op {
+	o.patient = true
+	return o
 }
 
 // Ending is how one attempt ended. An End of AttemptRunning in a Settlement says that the attempt's end is on
@@ -198,7 +204,7 @@ func (o *Op) settlement(s Settlement) (*change, *ledger.Write) {
 		c.st.ServedModel = s.ServedModel
 	}
 	w := c.write()
-	w.Settle, w.Answer = true, s.Answer
+	w.Answer = s.Answer
 	if !s.KeepUntil.IsZero() && !mutant.On("release-on-settle") {
 		w.Claim, w.ClaimUntil = ledger.ClaimKeep, s.KeepUntil
 	}
@@ -219,10 +225,10 @@ func (o *Op) strict(c *change, w *ledger.Write, done func(error)) error {
 	}
 	result := make(chan error, 1)
 	o.persist(c, w, func(err error) {
-		result <- err
 		if done != nil {
-			done(err)
+			done(err) // first: what it lets go of is gone when the caller answers
 		}
+		result <- err
 	})
 	timer := time.NewTimer(o.log.wait)
 	defer timer.Stop()
@@ -257,9 +263,7 @@ func (c *change) lose(e ledger.Event) {
 func (o *Op) Discard(reason, rule string) error {
 	c := o.change(o.log.ledger.Now())
 	c.discard(reason, rule)
-	w := c.write()
-	w.Settle = true
-	return o.strict(c, w, nil)
+	return o.strict(c, c.write(), nil)
 }
 
 // NotSent settles a dispatched intent whose bytes, as this process knows, never left.
@@ -268,9 +272,7 @@ func (o *Op) NotSent(reason, rule string) error {
 	c.end(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: rule})
 	c.step(stepRelease, ledger.Event{Reason: reason, Rule: rule})
 	c.discard("not sent", rule)
-	w := c.write()
-	w.Settle = true
-	return o.strict(c, w, nil)
+	return o.strict(c, c.write(), nil)
 }
 
 func (c *change) discard(reason, rule string) {
@@ -287,18 +289,15 @@ func (o *Op) neverSent(reason string) {
 
 // Note adds lines to the history without moving the intent: a duplicate seen, a delivery.
 func (o *Op) Note(e ledger.Event) {
-	e.At = o.log.ledger.Now()
-	if e.Actor == "" {
-		e.Actor = "engine"
-	}
-	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: []ledger.Event{e}})
+	c := &change{now: o.log.ledger.Now()}
+	c.add(e)
+	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: c.events})
 }
 
 // Evidence keeps what came too late to be state: the answer of an attempt whose lease was lost.
 func (o *Op) Evidence(e Ending, body *ledger.Body) error {
-	c := &change{op: o, now: o.log.ledger.Now()}
-	c.add(ledger.Event{Kind: "evidence", Attempt: o.Status().Attempt, End: e.End, Status: e.Status, Error: e.Error,
-		Reason: e.Reason, Rule: "semantics 6", Evidence: e.Evidence})
+	c := o.change(o.log.ledger.Now())
+	c.evidence(e)
 	w := &ledger.Write{ID: o.head.ID, Append: true, Events: c.events}
 	if body != nil {
 		late := *body
@@ -319,7 +318,6 @@ func (o *Op) Resolve(outcome ledger.Outcome, by, reason string, evidence json.Ra
 	c.step(stepSettle, ledger.Event{Actor: by})
 	c.st.Outcome = outcome
 	w := c.write()
-	w.Settle = true
 	if outcome == ledger.OutcomeSuccess {
 		w.Claim, w.ClaimUntil = ledger.ClaimKeep, keepUntil
 	}

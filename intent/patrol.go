@@ -37,11 +37,13 @@ type patrol struct {
 	fresh []string             // became unknown and are not planned yet
 	busy  map[string]bool
 	asked map[string]bool // a person was asked; only evidence from elsewhere changes that
+	waits map[string]bool // could not be looked at when it was due
+	turn  int             // of Reconsider
 	nudge chan struct{}
 }
 
 func newPatrol() *patrol {
-	return &patrol{due: map[string]time.Time{}, busy: map[string]bool{}, asked: map[string]bool{}, nudge: make(chan struct{}, 1)}
+	return &patrol{due: map[string]time.Time{}, busy: map[string]bool{}, asked: map[string]bool{}, waits: map[string]bool{}, nudge: make(chan struct{}, 1)}
 }
 
 func (p *patrol) wake() {
@@ -86,6 +88,12 @@ func (g *Log) Reconsider() {
 	p := g.patrol
 	p.mu.Lock()
 	clear(p.asked)
+	p.turn++
+	for id := range p.waits {
+		if _, due := p.due[id]; due {
+			p.due[id] = time.Time{}
+		}
+	}
 	p.fresh = append(p.fresh, "")
 	p.mu.Unlock()
 	p.wake()
@@ -200,6 +208,7 @@ func (p *patrol) forget(id string, asked bool) {
 	defer p.mu.Unlock()
 	delete(p.due, id)
 	delete(p.asked, id)
+	delete(p.waits, id)
 	if asked {
 		p.asked[id] = true
 	}
@@ -287,10 +296,14 @@ func (g *Log) check(ctx context.Context, c *Patrol, id string) {
 		return
 	}
 	s := standingOf(events)
-	began := g.ledger.Now()
-	f := g.look(ctx, &plan, r)
+	began, turn := g.ledger.Now(), g.patrol.now()
+	f, looked := g.look(ctx, &plan, r)
 	if ctx.Err() != nil {
 		return // a look that was broken off says nothing and counts for nothing
+	}
+	if !looked {
+		again = g.waitLonger(r, &plan, turn)
+		return
 	}
 	err = g.conclude(c, &plan, r, &s, f, began)
 	if err != nil && !errors.Is(err, ledger.ErrStale) {
@@ -328,17 +341,44 @@ func (g *Log) conclude(c *Patrol, plan *Plan, r *ledger.Record, s *standing, f F
 	return err
 }
 
-// look asks the reconciler, within bounds. Its error says nothing of the effect.
-func (g *Log) look(ctx context.Context, plan *Plan, r *ledger.Record) (f Finding) {
+// now counts the calls of Reconsider.
+func (p *patrol) now() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.turn
+}
+
+// waitLonger says when to try again what could not be looked at: at once, where Reconsider was called since turn.
+func (g *Log) waitLonger(r *ledger.Record, plan *Plan, turn int) time.Time {
+	p, now := g.patrol, g.ledger.Now()
+	p.mu.Lock()
+	again, waited := p.turn != turn, p.waits[r.ID]
+	p.waits[r.ID] = true
+	p.mu.Unlock()
+	if again {
+		return now
+	}
+	if !waited {
+		g.logger.Warn("an outcome stays unknown for now: it cannot be looked for", "intent", r.ID, "workflow", r.Workflow, "by", plan.Name)
+	}
+	return now.Add(plan.Every)
+}
+
+// look asks the reconciler, within bounds. Its error says nothing of the effect. looked is false where it could not look.
+func (g *Log) look(ctx context.Context, plan *Plan, r *ledger.Record) (f Finding, looked bool) {
 	ctx, stop := context.WithTimeout(ctx, checkLimit)
 	defer stop()
 	defer func() {
 		if broke := recover(); broke != nil {
 			g.logger.Error("panic in a reconciler", "intent", r.ID, "by", plan.Name, "panic", fmt.Sprint(broke), "stack", string(debug.Stack()))
-			f = Finding{Reason: "the reconciler panicked"}
+			f, looked = Finding{Reason: "the reconciler panicked"}, true
 		}
 	}()
 	f, err := plan.Reconciler.Check(ctx, r)
+	if errors.Is(err, ErrNotNow) {
+		g.logger.Debug("an unknown outcome could not be looked for", "intent", r.ID, "by", plan.Name, "error", err)
+		return Finding{}, false
+	}
 	if err != nil {
 		g.logger.Warn("a check failed", "intent", r.ID, "by", plan.Name, "error", err)
 		f = Finding{Reason: "the check failed", Evidence: f.Evidence}
@@ -346,5 +386,5 @@ func (g *Log) look(ctx context.Context, plan *Plan, r *ledger.Record) (f Finding
 			f.Reason = "the check took too long"
 		}
 	}
-	return f
+	return f, true
 }

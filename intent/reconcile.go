@@ -3,6 +3,7 @@ package intent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,9 +38,13 @@ type Finding struct {
 	Body   *ledger.Body
 }
 
+// ErrNotNow is returned by a Reconciler that could not look at all, because what it looks through is not there. It counts
+// as no check: the far side is looked at when Log.Reconsider is called, and tried again each Plan.Every.
+var ErrNotNow = errors.New("the far side cannot be looked at now")
+
 // A Reconciler finds out, without changing anything, whether the effect of an operation took place. Check is called
-// once for each due check and never twice at a time for one operation; ctx bounds it. An error is the same as
-// CannotTell, and is logged. It is safe for concurrent use.
+// once for each due check and never twice at a time for one operation; ctx bounds it. An error other than ErrNotNow is
+// the same as CannotTell, and is logged. It is safe for concurrent use.
 type Reconciler interface {
 	Check(ctx context.Context, r *ledger.Record) (Finding, error)
 }
@@ -178,7 +183,7 @@ func (o *Op) happened(f Finding, p *Plan, check ledger.Event) error {
 	c.step(stepSettle, ledger.Event{Actor: p.Name})
 	c.st.Outcome = ledger.OutcomeSuccess
 	w := c.write()
-	w.Settle, w.Claim, w.ClaimUntil, w.Bodies = true, ledger.ClaimKeep, c.now.Add(p.Keep), f.kept()
+	w.Claim, w.ClaimUntil, w.Bodies = ledger.ClaimKeep, c.now.Add(p.Keep), f.kept()
 	if f.Answer != nil {
 		w.Answer = f.Answer
 		if f.Body != nil {
@@ -206,7 +211,7 @@ func (o *Op) didNotHappen(f Finding, p *Plan, check ledger.Event) (again bool, e
 		c.st.Outcome = ledger.OutcomeFailed
 	}
 	w := c.write()
-	w.Settle, w.Bodies = !again, f.kept()
+	w.Bodies = f.kept()
 	return again, o.commit(c, w, nil)
 }
 
@@ -238,13 +243,12 @@ func (g *Log) Late(ctx context.Context, id string, s Settlement) error {
 		return o.Evidence(s.Ending, s.Body)
 	}
 	c := o.change(g.ledger.Now())
-	c.add(ledger.Event{Kind: "evidence", Attempt: c.st.Attempt, End: s.Ending.End, Status: s.Ending.Status, Error: s.Ending.Error,
-		Reason: s.Ending.Reason, Rule: "semantics 6", Evidence: s.Ending.Evidence})
+	c.evidence(s.Ending)
 	c.step(stepResolve, ledger.Event{Actor: "late answer", Reason: s.Ending.Reason, Rule: "semantics 8"})
 	c.step(stepSettle, ledger.Event{Actor: "late answer"})
 	c.st.Outcome = s.Outcome
 	w := c.write()
-	w.Settle, w.Answer = true, s.Answer
+	w.Answer = s.Answer
 	if !s.KeepUntil.IsZero() {
 		w.Claim, w.ClaimUntil = ledger.ClaimKeep, s.KeepUntil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -412,6 +413,36 @@ func TestReconsider(t *testing.T) {
 		r.log.Reconsider()
 		r.pass(time.Second)
 		r.is(id, ledger.Settled, ledger.OutcomeSuccess)
+	})
+}
+
+// A look that was not possible is no check: none is used up, nobody is asked, and it comes as soon as it can.
+func TestReconcileNotNow(t *testing.T) {
+	there := false
+	says := func(time.Duration, int) (intent.Finding, error) {
+		if !there {
+			return intent.Finding{}, fmt.Errorf("no session: %w", intent.ErrNotNow)
+		}
+		return finding(intent.DidNotHappen), nil
+	}
+	inBubble(t, plan, says, func(r *patrolled) {
+		id := r.lose()
+		r.pass(10*time.Minute + 30*time.Second)
+		r.is(id, ledger.Unknown, ledger.OutcomeUnknown)
+		if n, m := r.count(id, "check"), r.count(id, "alert"); n != 0 || m != 0 {
+			r.Errorf("%d checks and %d alerts on record", n, m)
+		}
+		if n := strings.Count(r.out.String(), "cannot be looked for"); n != 1 {
+			r.Errorf("%d warnings: %s", n, &r.out)
+		}
+		there = true
+		r.log.Reconsider()
+		r.pass(time.Second)
+		if n := r.count(id, "check"); n != 1 {
+			r.Errorf("%d checks as soon as one can be made", n)
+		}
+		r.pass(2 * time.Minute)
+		r.is(id, ledger.Settled, ledger.OutcomeFailed)
 	})
 }
 

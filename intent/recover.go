@@ -146,9 +146,7 @@ func (o *Op) fail(c *change, reason, rule string) error {
 	c.step(stepConfirm, ledger.Event{Reason: reason, Rule: rule})
 	c.step(stepSettle, ledger.Event{})
 	c.st.Outcome = ledger.OutcomeFailed
-	w := c.write()
-	w.Settle = true
-	return o.strict(c, w, nil)
+	return o.strict(c, c.write(), nil)
 }
 
 // free gives up the lease of an intent that stays where it is.
@@ -164,9 +162,7 @@ func (o *Op) free(reason string, crashes int) error {
 func (o *Op) settleConfirmed() error {
 	c := o.change(o.log.ledger.Now())
 	c.step(stepSettle, ledger.Event{Reason: "confirmed before its process ended", Rule: "semantics 7"})
-	w := c.write()
-	w.Settle = true
-	return o.strict(c, w, nil)
+	return o.strict(c, c.write(), nil)
 }
 
 // Expire settles intents that waited for a request with their key until their time was over (semantics 7).

@@ -1,25 +1,21 @@
 package signal_test
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ai/holdfast/internal/doctable"
 	"github.com/holdfast-ai/holdfast/signal"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs/signals.md anew")
 
-const (
-	docPath  = "../docs/signals.md"
-	docBegin = "<!-- table: begin (go test ./signal -run TestDocs -update) -->\n"
-	docEnd   = "<!-- table: end -->\n"
-)
+// command writes the table anew; the page names it.
+const command = "go test ./signal -run TestDocs -update"
 
 // row is one line of the table: what a provider's failures of one class and treatment look like.
 type row struct {
@@ -29,25 +25,7 @@ type row struct {
 
 // TestDocs: the table of the documentation is what Classify does with the corpus, case by case.
 func TestDocs(t *testing.T) {
-	doc, err := os.ReadFile(docPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := bytes.Cut(doc, []byte(docBegin))
-	_, tail, ok2 := bytes.Cut(rest, []byte(docEnd))
-	if !ok || !ok2 {
-		t.Fatalf("%s has no table marks", docPath)
-	}
-	want := slices.Concat(head, []byte(docBegin), []byte(table(t)), []byte(docEnd), tail)
-	if *update {
-		if err := os.WriteFile(docPath, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if !bytes.Equal(doc, want) {
-		t.Errorf("%s is not what the code does; run go test ./signal -run TestDocs -update", docPath)
-	}
+	doctable.Check(t, "../docs/signals.md", "<!-- table: begin ("+command+") -->\n", "<!-- table: end -->\n", table(t), *update, command)
 }
 
 func table(t *testing.T) string {

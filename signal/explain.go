@@ -1,18 +1,12 @@
 package signal
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 )
-
-// maxLine bounds one line of a signals file: a body of maxBody in base64, with room for its frame.
-const maxLine = 4 << 20
 
 // ErrLine is returned, wrapped, for a line that is not in the form of the corpus's signals.jsonl.
 var ErrLine = errors.New("signal: line is not a signal case")
@@ -29,32 +23,6 @@ type record struct {
 	BodyEncoding string                     `json:"body_encoding"`
 	Phase        Phase                      `json:"phase"`
 	Transport    *Transport                 `json:"transport"`
-}
-
-// ExplainFile classifies every line of r, which has the form of the corpus's signals.jsonl, and hands each
-// signal to emit. It stops at the first line that cannot be read and says which; blank lines are skipped.
-func ExplainFile(r io.Reader, emit func(id string, s Signal) error) error {
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	n := 0
-	for lines.Scan() {
-		n++
-		line := bytes.TrimSpace(lines.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-		id, a, err := ParseAnswer(line)
-		if err != nil {
-			return fmt.Errorf("line %d: %w", n, err)
-		}
-		if err := emit(id, Classify(a)); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("line %d: %w (each line is one case, at most %d bytes)", n+1, err, maxLine)
-	}
-	return nil
 }
 
 // ParseAnswer reads one line of a signals file.

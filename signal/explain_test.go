@@ -5,7 +5,6 @@ import (
 	"errors"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -14,48 +13,17 @@ import (
 	"github.com/holdfast-ai/holdfast/signal"
 )
 
-func TestExplainFile(t *testing.T) {
-	f, err := os.Open("testdata/signals.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var ids []string
-	err = signal.ExplainFile(f, func(id string, s signal.Signal) error {
-		ids = append(ids, id)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := corpus(t)
-	if len(ids) != len(want) || ids[0] != want[0].ID || ids[len(ids)-1] != want[len(want)-1].ID {
-		t.Errorf("%d ids, want %d in the file's order", len(ids), len(want))
-	}
-}
-
-func TestExplainFileRefuses(t *testing.T) {
+func TestParseAnswerRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ in, say string }{
-		"no JSON":      {"\n{\"id\":\"a\",\"http_status\":429}\nnope\n", "line 3"},
+		"no JSON":      {`nope`, "invalid character"},
 		"bad base64":   {`{"id":"a","http_status":500,"body":"§","body_encoding":"base64"}`, `body of "a"`},
 		"bad encoding": {`{"id":"a","http_status":500,"body":"","body_encoding":"utf-16"}`, "use utf-8 or base64"},
 		"bad header":   {`{"id":"a","http_status":500,"headers":{"x":{"y":1}}}`, `header "x"`},
-		"bad time":     {`{"id":"a","received_at":"yesterday"}`, "line 1"},
+		"bad time":     {`{"id":"a","received_at":"yesterday"}`, "parsing time"},
 	} {
-		err := signal.ExplainFile(strings.NewReader(c.in), func(string, signal.Signal) error { return nil })
-		if !errors.Is(err, signal.ErrLine) || !strings.Contains(err.Error(), c.say) {
+		if _, _, err := signal.ParseAnswer([]byte(c.in)); !errors.Is(err, signal.ErrLine) || !strings.Contains(err.Error(), c.say) {
 			t.Errorf("%s: %v, want ErrLine saying %q", name, err, c.say)
 		}
-	}
-	long := `{"id":"` + strings.Repeat("x", 5<<20)
-	if err := signal.ExplainFile(strings.NewReader(long), nil); err == nil || !strings.Contains(err.Error(), "line 1") {
-		t.Errorf("a line without end: %v", err)
-	}
-	stop := errors.New("stop")
-	n := 0
-	err := signal.ExplainFile(strings.NewReader("{\"http_status\":429}\n{\"http_status\":429}\n"), func(string, signal.Signal) error { n++; return stop })
-	if !errors.Is(err, stop) || n != 1 {
-		t.Errorf("emit's error: %v after %d", err, n)
 	}
 }
 

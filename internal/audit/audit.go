@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -20,11 +21,14 @@ var (
 	ErrNoServer = errors.New("name one server: -- CMD ARG… or --url URL")
 	// ErrNoTool is a Config.Tools entry that the server does not have as a write tool.
 	ErrNoTool = errors.New("no such write tool")
+	// ErrProxyNeedsCommand is a Config that has a Proxy and no command to put behind it.
+	ErrProxyNeedsCommand = errors.New("a proxy can be put before a command alone; audit a server on HTTP again at the URL that the gateway serves it under")
 )
 
 // Config is what to audit and how. The zero value of a field is its documented default.
 type Config struct {
 	Command []string          // server on stdio: program, arguments
+	Proxy   []string          // program that the same server is then put behind, "--" and Command after it; empty: not again
 	URL     string            // server on streamable HTTP
 	Header  http.Header       // sent with each HTTP request
 	Tools   []string          // only these write tools; empty means all
@@ -36,6 +40,7 @@ type Config struct {
 	Timeout time.Duration // of one call; 30 s
 	Settle  time.Duration // quiet that ends the wait for an effect; 1 s
 	Late    time.Duration // between a call and its late repeat, at least; 10 s
+	Limit   time.Duration // of all probes of one tool; 40 × Settle + 4 × Late + 2 × Timeout
 
 	Progress io.Writer // what it is doing, a line each; nil tells nobody
 	Stderr   io.Writer // the server's own; nil discards it
@@ -50,6 +55,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.connect == nil && (len(c.Command) == 0) == (c.URL == "") {
 		return c, ErrNoServer
 	}
+	if len(c.Proxy) > 0 && len(c.Command) == 0 {
+		return c, ErrProxyNeedsCommand
+	}
 	if !c.AllowWrites && c.Reset == "" {
 		return c, ErrNotAllowed
 	}
@@ -61,6 +69,7 @@ func (c Config) withDefaults() (Config, error) {
 	set(&c.Timeout, 30*time.Second)
 	set(&c.Settle, time.Second)
 	set(&c.Late, 10*time.Second)
+	set(&c.Limit, 40*c.Settle+4*c.Late+2*c.Timeout)
 	if c.Progress == nil {
 		c.Progress = io.Discard
 	}
@@ -71,23 +80,37 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Run audits the server's write tools, and returns what it found. A server that fails during the audit costs the tool
-// under test its verdict, not the audit; an error means that nothing can be said at all.
+// under test its verdict, not the audit; an error means that nothing can be said at all. With a Proxy the server is
+// audited a second time behind it, and that report is Through in the first.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	a := &auditor{cfg: c, run: newRun(), pool: newPool()}
+	report, err := runOnce(ctx, c)
+	if err != nil || len(c.Proxy) == 0 {
+		return report, err
+	}
+	fmt.Fprintf(c.Progress, "the same through %s\n", shellLine(c.Proxy))
+	c.Command = slices.Concat(c.Proxy, []string{"--"}, c.Command)
+	if report.Through, err = runOnce(ctx, c); err != nil {
+		return nil, fmt.Errorf("behind the proxy: %w", err)
+	}
+	return report, nil
+}
+
+func runOnce(ctx context.Context, c Config) (*Report, error) {
+	a := &auditor{cfg: c, run: newRun(), pool: newPool(), restless: newRestless(), noisy: map[string]bool{}, looked: map[string]look{}}
 	defer func() { a.server.close() }()
 	if err := a.restart(ctx); err != nil {
 		return nil, err
 	}
 	a.report = &Report{Server: a.server.name(), Target: c.target(), Started: time.Now().UTC()}
-	chosen, err := a.choose()
-	if err != nil {
+	if err := a.watchIdle(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.watchIdle(ctx); err != nil {
+	chosen, err := a.choose() // after the watch, which finds out what only says that it reads
+	if err != nil {
 		return nil, err
 	}
 	for i, t := range chosen {

@@ -278,6 +278,7 @@ func candidateKeys(lists [][]any) []string {
 
 func keyRank(k string) int {
 	switch w := words(k); {
+	case len(w) == 0: // a key of signs only
 	case len(w) == 1 && (w[0] == "id" || w[0] == "uuid" || w[0] == "uri" || w[0] == "path"):
 		return 0
 	case w[len(w)-1] == "id" || w[len(w)-1] == "uuid":

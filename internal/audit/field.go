@@ -65,6 +65,9 @@ func mayRefer(f field) bool {
 // namesItself is a field that names what the tool makes, rather than something that it needs.
 func namesItself(t *tool, name string) bool {
 	w := words(name)
+	if len(w) == 0 {
+		return true // a name of signs only leads to no record
+	}
 	if len(w) == 1 {
 		return !slices.Contains(refWords, singular(w[0])) || slices.Contains(targetWords, w[0]) || pathLike(name) || mentions(t, w)
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type recipe struct {
 	kind     string          // only of records of this kind
 	whole    bool            // every field that a record has is that record's
 	given    []Args          // the user's, in place of all this
+	fresh    bool            // no sample names what the tool makes: it was used already
 }
 
 // least is the affinity below which a record is not taken for what a field names.
@@ -154,6 +156,9 @@ func (m *maker) varies(name string, s *schema) bool {
 	if s.kind == "integer" || s.kind == "number" {
 		return !identityKey(name) || namesItself(m.t, name)
 	}
+	if m.r.fresh && (pathLike(name) || identityKey(name)) && !guess(m.t, name) {
+		return true
+	}
 	if s.pattern != "" || s.format != "" {
 		return s.format == "email" || s.format == "uuid" || keyLike(name)
 	}
@@ -238,7 +243,9 @@ func (m *maker) text(name string, s *schema) any {
 		out = m.word(name, s)
 	}
 	if s.pattern != "" {
-		if made, ok := matching(s.pattern, int(sum(mark)>>1)); ok {
+		if near, ok := beside(s, mark); ok && m.r.fresh {
+			out = near
+		} else if made, ok := matching(s.pattern, int(sum(mark)>>1)); ok {
 			out = made
 		} else if len(s.samples) > 0 {
 			return s.samples[m.v.turn%len(s.samples)]
@@ -251,6 +258,21 @@ func (m *maker) text(name string, s *schema) any {
 		out = out[len(out)-s.maxLen:] // the end is what tells marks apart
 	}
 	return out
+}
+
+// beside is a sample with the mark after it, where the pattern lets it be: what it names is of the sample's kind.
+func beside(s *schema, mark string) (string, bool) {
+	re, err := regexp.Compile(s.pattern)
+	if err != nil {
+		return "", false
+	}
+	for _, sample := range s.samples {
+		text, ok := sample.(string)
+		if ok && re.MatchString(text+mark) && (s.maxLen == 0 || len(text+mark) <= s.maxLen) {
+			return text + mark, true
+		}
+	}
+	return "", false
 }
 
 func (m *maker) word(name string, s *schema) string {

@@ -16,10 +16,20 @@ func (r *Report) Markdown(out io.Writer) error {
 	for _, t := range r.Tools {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", code(t.Name), bold(t.Verdict), safe(t.Says), t.Hints)
 	}
+	r.compared(&b)
 	for _, t := range r.Tools {
 		t.markdown(&b)
 	}
-	fmt.Fprintf(&b, "\n## How it was seen\n\nStates were compared by: %s. Repeats were sent twice in sequence, twice at once, after a lost reply, and late.\n", listing(r.Readers))
+	if r.Through != nil {
+		b.WriteString("\n# Through the proxy\n")
+		for _, t := range r.Through.Tools {
+			t.markdown(&b)
+		}
+	}
+	fmt.Fprintf(&b, "\n## How it was seen\n\nStates were compared by: %s. Repeats were sent twice in sequence, twice at once, after a lost reply, after a call that was given up while it ran, and %gs or more later: a deduplication that is forgotten after more than that was not seen to be.\n", listing(r.Readers), r.Late)
+	if len(r.Moving) > 0 {
+		fmt.Fprintf(&b, "\nThese parts change although nobody writes, and were left out: %s.\n", listing(r.Moving))
+	}
 	if len(r.Left) > 0 {
 		b.WriteString("\n## What the audit left behind\n\n")
 		for _, l := range r.Left {
@@ -28,6 +38,20 @@ func (r *Report) Markdown(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// compared is a table of the verdicts without the proxy and with it.
+func (r *Report) compared(b *strings.Builder) {
+	if r.Through == nil {
+		return
+	}
+	mended, still := r.Mended()
+	fmt.Fprintf(b, "\n## What the proxy changes\n\n%s mended, %d not.\n\n| tool | without | through the proxy |\n|---|---|---|\n", plural(len(mended), "tool"), len(still))
+	for _, t := range r.Tools {
+		if after, ok := r.Through.find(t.Name); ok {
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", code(t.Name), bold(t.Verdict), bold(after.Verdict))
+		}
+	}
 }
 
 func (t ToolReport) markdown(b *strings.Builder) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // Verdict is what the audit says of a tool, or of one of its probes.
@@ -32,6 +34,7 @@ const (
 	InSequence = "twice in sequence"
 	AtOnce     = "twice at once"
 	LostReply  = "reply lost, then again"
+	GivenUp    = "given up while it ran, then again"
 	LateRepeat = "late repeat"
 	ManyAtOnce = "four different calls at once"
 	WriteAgain = "one value, another, the first again"
@@ -65,9 +68,38 @@ type Report struct {
 	Target  string       `json:"target"`
 	Started time.Time    `json:"started"`
 	Seconds float64      `json:"seconds"`
-	Readers []string     `json:"read_by"` // the reads that states were compared by
+	Late    float64      `json:"late_seconds"`      // at least, before a late repeat: what is deduplicated for longer is not told from what always is
+	Readers []string     `json:"read_by"`           // the reads that states were compared by
+	Moving  []string     `json:"changes_by_itself"` // parts of them that differ although nobody writes, and were left out
 	Tools   []ToolReport `json:"tools"`
-	Left    []string     `json:"left_behind"` // what the audit's writes left on the server, as far as reads show it
+	Through *Report      `json:"through_proxy,omitempty"` // of the same server behind the proxy
+	Left    []string     `json:"left_behind"`             // what the audit's writes left on the server, as far as reads show it
+}
+
+// Mended lists the tools that have a finding here and none in Through; Still those that have one there too.
+func (r *Report) Mended() (mended, still []string) {
+	if r.Through == nil {
+		return nil, nil
+	}
+	for _, t := range r.Tools {
+		after, ok := r.Through.find(t.Name)
+		switch {
+		case !ok || !t.Verdict.Bad():
+		case after.Verdict.Bad():
+			still = append(still, t.Name)
+		default:
+			mended = append(mended, t.Name)
+		}
+	}
+	return mended, still
+}
+
+func (r *Report) find(tool string) (ToolReport, bool) {
+	i := slices.IndexFunc(r.Tools, func(t ToolReport) bool { return t.Name == tool })
+	if i < 0 {
+		return ToolReport{}, false
+	}
+	return r.Tools[i], true
 }
 
 // Failed reports whether any tool has a finding.
@@ -99,6 +131,9 @@ func (s *subject) conclude() ToolReport {
 			t.Verdict, t.Says, first = f.Verdict, f.Says, false
 		}
 	}
+	if t.Verdict == Safe && !s.judgedLate() && !mutant.On("audit-safe-without-late") {
+		t.Verdict, t.Says = CannotTell, "a repeat soon after changes nothing, and no late one could be judged; "+s.lateSays()
+	}
 	for _, v := range severity {
 		if v.Bad() && v != t.Verdict && s.bad(v) {
 			t.Also = append(t.Also, v)
@@ -107,6 +142,9 @@ func (s *subject) conclude() ToolReport {
 	if t.Hints.Idempotent == HintTrue && (t.Verdict == DuplicateEffect || t.Verdict == WrongRecord) {
 		t.Notes = append(t.Notes, "idempotentHint: true is wrong")
 	}
+	if s.t.lies {
+		t.Notes = append(t.Notes, "readOnlyHint: true is wrong: other reads show that it writes")
+	}
 	if t.Hints.ReadOnly == HintAbsent {
 		t.Notes = append(t.Notes, "readOnlyHint is absent, which means that it writes")
 	}
@@ -114,6 +152,21 @@ func (s *subject) conclude() ToolReport {
 		t.Findings = []Finding{}
 	}
 	return t
+}
+
+// judgedLate reports whether the late repeat was made and came to a verdict: without it a deduplication that is soon
+// forgotten looks like one that holds.
+func (s *subject) judgedLate() bool {
+	return slices.ContainsFunc(s.findings, func(f Finding) bool { return f.Probe == LateRepeat && f.Verdict != CannotTell })
+}
+
+func (s *subject) lateSays() string {
+	for _, f := range s.findings {
+		if f.Probe == LateRepeat {
+			return f.Says
+		}
+	}
+	return "audit the tool alone with --tool, or give arguments with --args"
 }
 
 // unseen is what is missing for a tool whose effect nothing shows.

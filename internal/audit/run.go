@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // auditor is one audit on its way.
@@ -15,9 +17,11 @@ type auditor struct {
 	run      *run
 	server   *server
 	all      []*tool
-	readings []reading       // of every snapshot
-	derived  []reading       // of the probe at hand
-	volatile map[string]bool // what changes by itself
+	readings []reading // of every snapshot
+	derived  []reading // of the probe at hand
+	restless *restless
+	looked   map[string]look // by source
+	noisy    map[string]bool // readers whose lists grow by themselves
 	pool     *pool
 	last     state    // as last read
 	begun    state    // before the first write
@@ -40,11 +44,16 @@ func (a *auditor) restart(ctx context.Context) error {
 	if a.server, err = dial(ctx, a.cfg); err != nil {
 		return err
 	}
-	a.all, err = a.server.tools(ctx)
-	if a.volatile == nil {
-		a.volatile = map[string]bool{}
+	known := a.all
+	if a.all, err = a.server.tools(ctx); err != nil {
+		return err
 	}
-	return err
+	for i, t := range a.all {
+		if j := slices.IndexFunc(known, func(k *tool) bool { return k.name == t.name }); j >= 0 {
+			a.all[i] = known[j] // with what is known of it
+		}
+	}
+	return nil
 }
 
 // choose picks the tools to audit: those that make records first, for the others to refer to.
@@ -74,7 +83,8 @@ func (a *auditor) writeNames() []string {
 	return out
 }
 
-// tool audits one tool. Only the end of ctx, a failing reset or a server that cannot be started again are errors.
+// tool audits one tool. Only the end of ctx, a failing reset or a server that cannot be started again are errors; a tool
+// that takes longer than its limit is left as it is.
 func (a *auditor) tool(ctx context.Context, t *tool) error {
 	a.endOf(ctx, a.watched)
 	if a.cfg.Reset != "" && len(a.subjects) > 0 {
@@ -84,33 +94,26 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 	}
 	s := &subject{t: t, quiet: a.cfg.Settle}
 	a.subjects = append(a.subjects, s)
+	limited, cancel := context.WithTimeout(ctx, a.cfg.Limit)
+	defer cancel()
+	a.probe(limited, s)
+	if ctx.Err() == nil && limited.Err() != nil {
+		s.late, a.watched = nil, nil // what the last call did is not known
+		s.findings = append(s.findings, Finding{Probe: "all", Verdict: CannotTell, Says: fmt.Sprintf("the %s for one tool were over before its last probe", a.cfg.Limit)})
+	}
+	return ctx.Err()
+}
+
+// probe makes all probes of a tool but the late repeat, which waits, unless the data are restored before the next tool.
+func (a *auditor) probe(ctx context.Context, s *subject) {
 	a.seed(ctx, s)
 	first := a.trial(ctx, s)
 	if first == nil {
-		return ctx.Err()
+		return
 	}
 	s.late, s.lateAt = first, time.Now()
-	steps := []func(){
-		func() { s.found(a.firstSequence(ctx, s)) },
-		func() { s.found(a.atOnce(ctx, s)) },
-		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
-		func() {
-			if s.once != nil {
-				s.found(a.manyAtOnce(ctx, s))
-			}
-		},
-		func() {
-			if s.once != nil && !s.consumes() && !s.bad(DuplicateEffect, WrongRecord) {
-				if f, asked := a.writeAgain(ctx, s); asked {
-					s.found(f)
-				}
-			}
-		},
-	}
-	for i := 0; i < len(steps); i++ {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
+	steps := a.steps(ctx, s)
+	for i := 0; i < len(steps) && ctx.Err() == nil; i++ {
 		a.seed(ctx, s)
 		steps[i]()
 		if s.slow && s.quiet < a.cfg.Late && !s.bad(DuplicateEffect, WrongRecord) {
@@ -121,7 +124,33 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 	if a.cfg.Reset != "" {
 		a.lateRepeat(ctx, s)
 	}
-	return ctx.Err()
+}
+
+// steps are the probes of a tool in their order. What a finding has made pointless is left out.
+func (a *auditor) steps(ctx context.Context, s *subject) []func() {
+	worst := func() bool { return s.bad(DuplicateEffect, WrongRecord) }
+	return []func(){
+		func() { s.found(a.firstSequence(ctx, s)) },
+		func() { s.found(a.atOnce(ctx, s)) },
+		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
+		func() {
+			if s.once != nil && !worst() && !mutant.On("audit-never-gives-up") {
+				s.found(a.givenUp(ctx, s))
+			}
+		},
+		func() {
+			if s.once != nil && !(s.quiet > a.cfg.Settle && worst()) {
+				s.found(a.manyAtOnce(ctx, s))
+			}
+		},
+		func() {
+			if s.once != nil && !s.consumes() && !worst() {
+				if f, asked := a.writeAgain(ctx, s); asked {
+					s.found(f)
+				}
+			}
+		},
+	}
 }
 
 // slower begins a tool's probes anew, with a long wait after each call: what came late has been taken for the effect of
@@ -136,6 +165,10 @@ func (a *auditor) slower(ctx context.Context, s *subject) {
 // firstSequence is twice in sequence; when the records have run out that the tool does something to once, with more.
 func (a *auditor) firstSequence(ctx context.Context, s *subject) Finding {
 	f := a.sequence(ctx, s, InSequence, s.quiet, false)
+	if f.Verdict == CannotTell && s.seen && !s.recipe.fresh && len(s.recipe.given) == 0 {
+		s.recipe.fresh = true
+		f = a.sequence(ctx, s, InSequence, s.quiet, false)
+	}
 	if f.Verdict == CannotTell && s.seen && !s.consumes() && len(needs(s.t)) > 0 {
 		s.uses = true
 		a.seed(ctx, s)
@@ -243,8 +276,8 @@ func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, map
 		took = time.Since(waited) + s.quiet
 	}
 	effect := len(a.changes(pr.s0, pr.s1)) > 0
-	if effect && took < s.quiet/5 {
-		s.quiet /= 3 // at once; what comes later all the same is noticed before the next step
+	if effect && took == 0 {
+		s.quiet = min(s.quiet, a.cfg.Settle/3) // there with the answer; what comes later all the same is noticed before the next step
 	}
 	if effect && 2*took > s.quiet {
 		s.quiet = min(2*took, max(a.cfg.Late, a.cfg.Settle))
@@ -261,82 +294,6 @@ func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, map
 	return pr, p.used, 0
 }
 
-// lateRepeats sends what still waits for it. What lay between is not only time but other tools' calls, which makes the
-// wait longer than it was asked to be.
-func (a *auditor) lateRepeats(ctx context.Context) error {
-	a.endOf(ctx, a.watched)
-	for _, s := range a.subjects {
-		a.lateRepeat(ctx, s)
-	}
-	return ctx.Err()
-}
-
-// lateRepeat repeats a tool's first call. What others may have done to its record in the meantime is ruled out by a
-// second try with nothing in between, unless the repeat made something new, which nobody else can have done.
-func (a *auditor) lateRepeat(ctx context.Context, s *subject) {
-	p := s.late
-	if p == nil || ctx.Err() != nil {
-		return
-	}
-	s.late = nil
-	if sleep(ctx, time.Until(s.lateAt.Add(a.cfg.Late))) != nil {
-		return
-	}
-	if s.bad(DuplicateEffect, WrongRecord) {
-		return // a late repeat has nothing to add
-	}
-	fmt.Fprintf(a.cfg.Progress, "      %s: late repeat after %s\n", s.t.name, time.Since(s.lateAt).Round(time.Second))
-	a.derived = nil
-	a.derive(ctx, s.t, p.args)
-	a.noted(ctx, s, p.args, p.first)
-	between := a.fresh(ctx, s)
-	second := a.send(ctx, s, p.args)
-	after, _ := a.settled(ctx, between, s.quiet)
-	d1, again := a.changes(p.s0, p.s1), pair{probe: LateRepeat, args: p.args, s0: between, s1: between, s2: after, first: p.first, second: second, reader: p.reader}
-	f := a.judge(again)
-	switch {
-	case f.Verdict == CannotTell && len(d1) > 0 && !p.first.wrong():
-		f.Verdict, f.Says = Safe, "the repeat came late, and changed nothing"
-	case f.Verdict.Bad() && !s.bad(f.Verdict) && !(a.intact(d1, p.s1, between) && onlyAdds(a.changes(between, after))):
-		f = a.lateAlone(ctx, s)
-	}
-	s.found(f)
-}
-
-// intact reports whether what the first call did is still as it left it.
-func (a *auditor) intact(did []change, then, now state) bool {
-	since := a.changes(then, now)
-	for _, c := range did {
-		if slices.ContainsFunc(since, func(d change) bool {
-			return d.source == c.source && (strings.HasPrefix(d.path, c.path) || strings.HasPrefix(c.path, d.path))
-		}) {
-			return false
-		}
-	}
-	return true
-}
-
-// onlyAdds reports whether changes make something new.
-func onlyAdds(changes []change) bool {
-	return len(changes) > 0 && slices.ContainsFunc(changes, change.added) && !slices.ContainsFunc(changes, change.removed)
-}
-
-// lateAlone is a late repeat with nothing in between.
-func (a *auditor) lateAlone(ctx context.Context, s *subject) Finding {
-	a.seed(ctx, s)
-	s.turn++
-	p := a.prepare(ctx, s, s.turn, nil)
-	pr := pair{probe: LateRepeat, args: p.args, s0: p.before, reader: s.t.presumedReader()}
-	pr.first = a.send(ctx, s, p.args)
-	pr.s1, _ = a.settled(ctx, pr.s0, s.quiet)
-	if sleep(ctx, a.cfg.Late) == nil {
-		pr.s1 = a.snapshot(ctx)
-		pr.second = a.send(ctx, s, p.args)
-		pr.s2, _ = a.settled(ctx, pr.s1, s.quiet)
-	}
-	return a.judge(pr)
-}
-
 // finish writes the report.
 func (a *auditor) finish() {
 	for _, s := range a.subjects {
@@ -345,7 +302,8 @@ func (a *auditor) finish() {
 	if a.report.Tools == nil {
 		a.report.Tools = []ToolReport{}
 	}
-	a.report.Left = a.left()
+	a.report.Late = a.cfg.Late.Seconds()
+	a.report.Left, a.report.Moving = a.left(), a.restless.list()
 	a.report.Seconds = time.Since(a.report.Started).Round(100 * time.Millisecond).Seconds()
 }
 

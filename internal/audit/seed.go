@@ -43,7 +43,7 @@ func (a *auditor) seed(ctx context.Context, s *subject) {
 		}
 	}
 	a.watched = nil // what changed was asked for
-	a.last, _ = a.settled(ctx, a.snapshot(ctx), a.cfg.Settle/2)
+	a.last, _ = a.settled(ctx, a.last, a.cfg.Settle/2)
 	a.pool.look(a.last, a.run)
 }
 

@@ -187,18 +187,35 @@ func (s *server) call(ctx context.Context, tool string, args Args) answer {
 }
 
 func (s *server) callOn(ctx context.Context, session *mcp.ClientSession, tool string, args Args) answer {
+	r, a := s.resultOn(ctx, session, tool, args)
+	if r != nil {
+		return newAnswer(r)
+	}
+	return a
+}
+
+// read is call for a reader: the result as it came, or how the call ended without one.
+func (s *server) read(ctx context.Context, tool string, args Args) (*mcp.CallToolResult, answer) {
+	session, err := s.live(ctx)
+	if err != nil {
+		return nil, answer{err: err}
+	}
+	return s.resultOn(ctx, session, tool, args)
+}
+
+func (s *server) resultOn(ctx context.Context, session *mcp.ClientSession, tool string, args Args) (*mcp.CallToolResult, answer) {
 	wait, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	r, err := session.CallTool(wait, &mcp.CallToolParams{Name: tool, Arguments: args})
 	switch {
 	case err == nil:
-		return newAnswer(r)
+		return r, answer{}
 	case errors.Is(err, mcp.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, mcp.ErrSessionMissing):
 		s.broken(session)
 	case wait.Err() != nil && ctx.Err() == nil:
-		return answer{err: fmt.Errorf("no answer within %s", s.cfg.Timeout), silent: true}
+		return nil, answer{err: fmt.Errorf("no answer within %s", s.cfg.Timeout), silent: true}
 	}
-	return answer{err: err}
+	return nil, answer{err: err}
 }
 
 // callLost sends one tools/call whose answer the client does not get: over HTTP the connection breaks before it, over

@@ -10,47 +10,14 @@ import (
 )
 
 const (
-	maxReads  = 48 // calls of one snapshot
-	maxTries  = 4  // arguments that a reader is tried with, for one write
-	maxStates = 64 // snapshots of one wait
+	maxReads = 48 // calls of one snapshot
+	maxTries = 4  // arguments that a reader is tried with, for one write
 )
-
-// reading is one way to look at the server's data.
-type reading struct {
-	tool string
-	args Args
-	uri  string
-}
-
-func (r reading) source() string {
-	switch {
-	case r.uri != "":
-		return r.uri
-	case len(r.args) == 0:
-		return r.tool
-	}
-	return r.tool + text(r.args)
-}
 
 // state is what all readings showed.
 type state struct {
 	values map[string]any
 	failed map[string]bool // sources whose reading is an error; its words are the value
-}
-
-func (a *auditor) readOne(ctx context.Context, r reading) (any, bool) {
-	if r.uri != "" {
-		v, err := a.server.resource(ctx, r.uri)
-		if err != nil {
-			return "error: " + timeless(err.Error()), true
-		}
-		return plain(v, false), false
-	}
-	got := a.server.call(ctx, r.tool, r.args)
-	if got.wrong() {
-		return timeless(got.says()), true
-	}
-	return plain(got.value, false), false
 }
 
 // snapshot reads everything once.
@@ -81,7 +48,7 @@ func (a *auditor) changes(from, to state) []change {
 		var found []change
 		switch {
 		case inFrom && inTo:
-			found = diff(p, before, after)
+			found = a.difference(p, before, after)
 		case !isURI(source):
 		case inFrom:
 			found = []change{place{source: "resources"}.element(source).change(orNull(before), nil)}
@@ -89,7 +56,7 @@ func (a *auditor) changes(from, to state) []change {
 			found = []change{place{source: "resources"}.element(source).change(nil, orNull(after))}
 		}
 		for _, c := range found {
-			if !a.restless(c) {
+			if !a.restless.has(readerOf(c.source), c.class) || a.marked(c) {
 				out = append(out, c)
 			}
 		}
@@ -97,109 +64,34 @@ func (a *auditor) changes(from, to state) []change {
 	return out
 }
 
+func (a *auditor) difference(p place, before, after any) []change {
+	if reader := readerOf(p.source); a.restless.knows(reader) {
+		at := place{source: reader}
+		before, after = a.restless.calm(at, before), a.restless.calm(at, after)
+	}
+	return diff(p, before, after)
+}
+
+// marked is a change with a word in it that only this audit writes: a record of ours in a list that also grows by
+// itself. A list that grows with each read is another matter: it may repeat what was asked for.
+func (a *auditor) marked(c change) bool {
+	return c.added() && !a.noisy[readerOf(c.source)] && a.run.owns(text(c.after))
+}
+
+// learn marks what differs between two states although nobody wrote.
+func (a *auditor) learn(from, to state) {
+	for source, before := range from.values {
+		if after, ok := to.values[source]; ok && from.failed[source] == to.failed[source] {
+			a.restless.learn(place{source: readerOf(source)}, before, after)
+		}
+	}
+	for _, c := range a.changes(from, to) {
+		a.restless.parts[readerOf(c.source)+" "+c.class] = true // what learning did not catch, such as a resource that comes and goes
+	}
+}
+
 func isURI(source string) bool {
 	return strings.Contains(source, "://") && !strings.Contains(source, "{")
-}
-
-// restless reports whether a change is one that happens while nobody writes.
-func (a *auditor) restless(c change) bool {
-	at := c.source + " " + c.class
-	for known := range a.volatile {
-		if at == known || strings.HasPrefix(at, known+".") || strings.HasPrefix(at, known+"[") {
-			return true
-		}
-	}
-	return false
-}
-
-// watchIdle finds the readers, and what changes while nobody writes.
-func (a *auditor) watchIdle(ctx context.Context) error {
-	for _, t := range a.all {
-		if (t.hints.ReadOnly == HintTrue || t.presumedReader()) && len(a.readings) < maxReads && !slices.ContainsFunc(t.schema.fields, func(f field) bool { return f.required }) {
-			a.readings = append(a.readings, reading{tool: t.name})
-		}
-	}
-	a.dropSlow(ctx)
-	first := a.snapshot(ctx)
-	a.pool.look(first, a.run)
-	a.readings = append(a.readings, a.folderReadings(ctx)...)
-	first = a.snapshot(ctx)
-	for range 3 {
-		if err := sleep(ctx, a.cfg.Settle/2); err != nil {
-			return err
-		}
-		next := a.snapshot(ctx)
-		a.markVolatile(first, next)
-		first = next
-	}
-	a.last, a.begun = first, first
-	a.pool.look(first, a.run)
-	a.report.Readers = sources(a.readings, a.server.resources(ctx))
-	return ctx.Err()
-}
-
-func sources(readings []reading, uris []string) []string {
-	out := []string{}
-	for _, r := range readings {
-		out = append(out, r.source())
-	}
-	return append(out, uris...)
-}
-
-// dropSlow leaves out readers that fail, or that take so long that a snapshot would be no moment.
-func (a *auditor) dropSlow(ctx context.Context) {
-	const slow = 2 * time.Second
-	a.readings = slices.DeleteFunc(a.readings, func(r reading) bool {
-		begun := time.Now()
-		wait, cancel := context.WithTimeout(ctx, slow)
-		defer cancel()
-		_, failed := a.readOne(wait, r)
-		return failed && time.Since(begun) >= slow
-	})
-}
-
-func (a *auditor) markVolatile(from, to state) {
-	for _, c := range a.changes(from, to) {
-		a.volatile[c.source+" "+c.class] = true
-	}
-}
-
-// folderReadings are the readers whose only need is a folder, in each folder that the server reported.
-func (a *auditor) folderReadings(ctx context.Context) []reading {
-	var out []reading
-	for _, t := range a.readers() {
-		need := required(t.schema)
-		if len(need) != 1 || !pathLike(need[0].name) || need[0].schema.kind == "array" {
-			continue
-		}
-		for _, d := range a.pool.dirs {
-			r := reading{tool: t.name, args: Args{need[0].name: d}}
-			if _, failed := a.readOne(ctx, r); !failed && len(out) < maxReads/4 {
-				out = append(out, r)
-			}
-		}
-	}
-	return out
-}
-
-func (a *auditor) readers() []*tool {
-	var out []*tool
-	for _, t := range a.all {
-		if t.hints.ReadOnly == HintTrue || t.presumedReader() {
-			out = append(out, t)
-		}
-	}
-	return out
-}
-
-func required(s *schema) []field {
-	var out []field
-	for _, f := range s.fields {
-		if f.required {
-			out = append(out, f)
-		}
-	}
-	return out
 }
 
 // derive adds the readings that a write's arguments, or its answer, make possible, and learns what of them is restless.
@@ -211,18 +103,20 @@ func (a *auditor) derive(ctx context.Context, t *tool, values map[string]any) {
 			continue
 		}
 		for _, args := range fill(need, flat, t, reader) {
-			r := reading{tool: reader.name, args: args}
+			r := reading{tool: reader, args: args}
 			known := slices.ContainsFunc(slices.Concat(a.derived, a.readings), func(k reading) bool { return k.source() == r.source() })
 			if known || len(a.derived) >= maxReads {
 				continue
 			}
+			if a.vet(ctx, reader, args); reader.lies {
+				break
+			}
 			first, failed := a.readOne(ctx, r)
-			second, _ := a.readOne(ctx, r)
 			if failed && strings.Contains(fmt.Sprint(first), "no answer within") {
 				continue
 			}
-			for _, c := range diff(place{source: r.source()}, first, second) {
-				a.volatile[c.source+" "+c.class] = true
+			if second, again := a.readOne(ctx, r); failed == again {
+				a.restless.learn(place{source: reader.name}, first, second)
 			}
 			a.derived = append(a.derived, r)
 		}
@@ -257,7 +151,12 @@ func fill(need []field, values []named1, writer, reader *tool) []Args {
 			}
 		}
 		if len(f.schema.fixed) > 0 {
-			options = f.schema.fixed[:1]
+			options = slices.DeleteFunc(options, func(o any) bool {
+				return !slices.ContainsFunc(f.schema.fixed, func(v any) bool { return text(v) == text(o) })
+			})
+			if len(options) == 0 {
+				options = f.schema.fixed[:1]
+			}
 		}
 		var next []Args
 		for _, args := range out {
@@ -333,18 +232,33 @@ func sameName(a, b string) bool {
 	return slices.EqualFunc(x, y, sameWord)
 }
 
-// settled waits until the state has not changed for a while, and at most until the wait is over. It returns the last
-// state, and how long after the beginning it last changed.
+// settled waits until the state has not changed for a while. It returns the last state, and how long after the
+// beginning it last changed. What goes on changing for much longer than effects are waited for changes by itself: a job
+// that counts, a clock that a write has set going.
+//
+// A quiet shorter than the configured one belongs to a tool whose effects are there with its answer: one look will do,
+// since the look before the next call notices what came after all.
 func (a *auditor) settled(ctx context.Context, from state, quiet time.Duration) (state, time.Duration) {
-	begun := time.Now()
+	begun, limit := time.Now(), max(8*quiet, 2*a.cfg.Late)
 	last, changed := from, time.Duration(0)
-	for range maxStates {
+	if quiet < a.cfg.Settle {
+		_ = sleep(ctx, quiet) // the look fails as well where this does
+		a.last = a.snapshot(ctx)
+		return a.last, changed
+	}
+	for n := 0; ; n++ {
+		at := time.Since(begun)
 		now := a.snapshot(ctx)
-		if len(a.changes(last, now)) > 0 {
-			changed = time.Since(begun)
+		moves := len(a.changes(last, now)) > 0
+		if moves {
+			changed = at
+		}
+		if moves && n > 1 && at > limit {
+			a.learn(last, now)
+			changed = 0
 		}
 		last = now
-		if time.Since(begun)-changed >= quiet || sleep(ctx, quiet/2) != nil {
+		if time.Since(begun)-changed >= quiet || at > 2*limit || sleep(ctx, quiet/2) != nil {
 			break
 		}
 	}

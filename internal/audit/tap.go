@@ -20,7 +20,10 @@ const (
 	maxBody   = 16 << 20 // bytes of one HTTP answer that the tap holds
 )
 
-var errReplyLost = errors.New("the reply was dropped by the audit")
+var (
+	errReplyLost = errors.New("the reply was dropped by the audit")
+	errGivenUp   = errors.New("the audit gave the call up")
+)
 
 // wireResult is a response before the SDK reads it.
 type wireResult struct {

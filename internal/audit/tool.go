@@ -31,6 +31,8 @@ type tool struct {
 	words  []string
 	hints  Hints
 	schema *schema
+	vetted bool // seen to do nothing but read, or to lie
+	lies   bool // it says that it only reads, and does not
 }
 
 func newTool(t *mcp.Tool, raw map[string]json.RawMessage) *tool {
@@ -50,7 +52,10 @@ func newTool(t *mcp.Tool, raw map[string]json.RawMessage) *tool {
 }
 
 // writes reports whether the tool is audited.
-func (t *tool) writes() bool { return t.hints.ReadOnly != HintTrue }
+func (t *tool) writes() bool { return t.hints.ReadOnly != HintTrue || t.lies }
+
+// reads reports whether it is called to look.
+func (t *tool) reads() bool { return (t.hints.ReadOnly == HintTrue || t.presumedReader()) && !t.lies }
 
 // Verbs by what a tool so named does to records. A name is a guess, and used where a wrong one costs a trial only.
 var (

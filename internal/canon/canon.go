@@ -84,12 +84,6 @@ func (e *Encoder) Append(dst, src []byte, rule *Rule) ([]byte, error) {
 	return out, nil
 }
 
-// Append is [Encoder.Append] for one document, without rules.
-func Append(dst, src []byte) ([]byte, error) {
-	var e Encoder
-	return e.Append(dst, src, nil)
-}
-
 // fail is the result of every step that cannot go on: an index that is none.
 func (e *Encoder) fail(i int, err error) int {
 	e.err = &Error{Offset: i, Err: err}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -23,6 +24,7 @@ type auditOptions struct {
 	args, traffic string // files
 	json, md      bool
 	quiet         bool
+	proxy         bool // audit once more, behind our own proxy
 }
 
 // mcpAuditCommand is `holdfast mcp audit`.
@@ -36,13 +38,17 @@ once. What the repeat did is read from the server's own read tools and resources
 are made from each tool's schema, from records that the read tools show, and from --args or --traffic.
 
 It writes, so it asks for --allow-writes (a server whose data may change) or --reset (a command that restores it; it
-is run before each tool, with the server stopped). Exit status 1 means findings, 2 wrong usage.`,
+is run before each tool, with the server stopped). Exit status 1 means findings, 2 wrong usage.
+
+With --through-proxy the same audit is made a second time, with holdfast mcp proxy and a log of its own before the
+server, and the report says of each tool what it was before and what it is behind the proxy. A late repeat can only show
+what is forgotten within --late: raise it above the time for which a server is said to deduplicate.`,
 		Example: `  holdfast mcp audit --allow-writes -- npx -y @modelcontextprotocol/server-memory
   holdfast mcp audit --reset 'rm -rf data && cp -r seed data' --markdown -- npx -y @modelcontextprotocol/server-filesystem data
   holdfast mcp audit --allow-writes --url http://127.0.0.1:3000/mcp --tool create_ticket --json
 
-  # what Holdfast repairs: the same server behind the proxy
-  holdfast mcp audit --allow-writes -- holdfast mcp proxy -- npx -y @modelcontextprotocol/server-memory`,
+  # what Holdfast repairs: the same server again, with holdfast mcp proxy before it
+  holdfast mcp audit --allow-writes --through-proxy --markdown -- npx -y @modelcontextprotocol/server-memory`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
@@ -57,6 +63,8 @@ is run before each tool, with the server stopped). Exit status 1 means findings,
 	f.DurationVar(&o.cfg.Timeout, "timeout", 30*time.Second, "of one call")
 	f.DurationVar(&o.cfg.Settle, "settle", time.Second, "quiet after which an effect counts as complete")
 	f.DurationVar(&o.cfg.Late, "late", 10*time.Second, "wait before a late repeat, at least")
+	f.DurationVar(&o.cfg.Limit, "limit", 0, "of all probes of one tool; 0 is 40 times --settle, 4 times --late and 2 times --timeout")
+	f.BoolVar(&o.proxy, "through-proxy", false, "audit the server once more behind holdfast mcp proxy, and report both")
 	f.BoolVar(&o.json, "json", false, "print the report as JSON")
 	f.BoolVar(&o.md, "markdown", false, "print the report as Markdown, with the evidence")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "no progress, and nothing of the server's own stderr")
@@ -70,9 +78,16 @@ func (o *auditOptions) run(cmd *cobra.Command, args []string) error {
 	if !o.quiet {
 		o.cfg.Progress, o.cfg.Stderr = cleanLines{cmd.ErrOrStderr()}, cleanLines{cmd.ErrOrStderr()}
 	}
+	if o.proxy {
+		forget, err := o.behindProxy()
+		if err != nil {
+			return err
+		}
+		defer forget()
+	}
 	report, err := audit.Run(cmd.Context(), o.cfg)
 	switch {
-	case errors.Is(err, audit.ErrNotAllowed), errors.Is(err, audit.ErrNoServer), errors.Is(err, audit.ErrNoTool):
+	case errors.Is(err, audit.ErrProxyNeedsCommand), errors.Is(err, audit.ErrNotAllowed), errors.Is(err, audit.ErrNoServer), errors.Is(err, audit.ErrNoTool):
 		return &usageError{err}
 	case err != nil:
 		return err
@@ -84,6 +99,27 @@ func (o *auditOptions) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%w: %s", errFindings, report.Summary())
 	}
 	return nil
+}
+
+// behindProxy makes our own program the proxy, with a log and a configuration of its own: what stands in the current
+// folder is neither read nor written.
+func (o *auditOptions) behindProxy() (forget func(), err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "holdfast-audit-")
+	if err != nil {
+		return nil, err
+	}
+	forget = func() { _ = os.RemoveAll(dir) } // a leftover in the system's folder for such harms nobody
+	config := filepath.Join(dir, "holdfast.yaml")
+	if err := os.WriteFile(config, []byte("env: audit\n"), 0o600); err != nil {
+		forget()
+		return nil, err
+	}
+	o.cfg.Proxy = []string{self, "mcp", "proxy", "--config", config, "--store", filepath.Join(dir, "audit.db")}
+	return forget, nil
 }
 
 // errFindings makes the exit status 1 when the audit itself went well.
@@ -152,6 +188,10 @@ func (o *auditOptions) print(out io.Writer, r *audit.Report) error {
 	})
 	if err != nil {
 		return err
+	}
+	if r.Through != nil {
+		mended, still := r.Mended()
+		fmt.Fprintf(out, "\nthrough the proxy: %s\n  mended: %s\n  not: %s\n", r.Through.Summary(), clean(strings.Join(mended, ", "), 400), clean(strings.Join(still, ", "), 400))
 	}
 	for _, t := range r.Tools {
 		printFindings(out, t)

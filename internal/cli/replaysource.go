@@ -37,10 +37,7 @@ func (f *replayFlags) open(ctx context.Context, since time.Time) (replaySource, 
 		}
 		return &replayGateway{api, q}, nil
 	}
-	found, err := f.store.find()
-	if err == nil {
-		err = mustExist(found.path)
-	}
+	found, err := f.store.existing()
 	if err != nil {
 		return nil, err
 	}

@@ -42,10 +42,7 @@ Each row that breaks one is a line RULE: INTENT: DETAIL, and the exit status is 
 		Example: "  holdfast store verify\n  holdfast store verify --store sqlite:/var/lib/holdfast/holdfast.db --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := where.find()
-			if err == nil {
-				err = mustExist(s.path)
-			}
+			s, err := where.existing()
 			if err != nil {
 				return err
 			}
@@ -98,10 +95,7 @@ Bodies and the store's own secrets are not part of it.`,
 		Example: "  holdfast store export | jq 'select(.outcome == \"unknown\")'\n  holdfast store export --out operations.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := where.find()
-			if err == nil {
-				err = mustExist(s.path)
-			}
+			s, err := where.existing()
 			if err != nil {
 				return err
 			}
@@ -143,10 +137,7 @@ Retention goes on without it: freed pages are used again.`,
 		Example: "  holdfast store compact --config /etc/holdfast/holdfast.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := where.find()
-			if err == nil {
-				err = mustExist(s.path)
-			}
+			s, err := where.existing()
 			if err != nil {
 				return err
 			}

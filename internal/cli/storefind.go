@@ -101,6 +101,15 @@ func (s foundStore) stamp() string {
 	return s.env
 }
 
+// existing is find for a command that makes no store.
+func (f *storeFlags) existing() (foundStore, error) {
+	s, err := f.find()
+	if err == nil {
+		err = mustExist(s.path)
+	}
+	return s, err
+}
+
 // mustExist keeps a misspelt name from becoming an empty store.
 func mustExist(path string) error {
 	info, err := os.Stat(path)

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/internal/doctable"
 	"github.com/holdfast-ai/holdfast/internal/explain"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/signal"
@@ -21,11 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/decisions.md anew")
 
-const (
-	docPath  = "../../docs/decisions.md"
-	docBegin = "<!-- table: begin (go test ./internal/explain -run TestDocs -update) -->\n"
-	docEnd   = "<!-- table: end -->\n"
-)
+// command writes the table anew; the page names it.
+const command = "go test ./internal/explain -run TestDocs -update"
 
 func noEnv(string) (string, bool) { return "", false }
 
@@ -70,25 +68,7 @@ type row struct {
 
 // TestDocs: the table of the documentation is what the code does with the corpus, case by case.
 func TestDocs(t *testing.T) {
-	doc, err := os.ReadFile(docPath)
-	if err != nil {
-		t.Fatal(err)
-	}
-	head, rest, ok := bytes.Cut(doc, []byte(docBegin))
-	_, tail, ok2 := bytes.Cut(rest, []byte(docEnd))
-	if !ok || !ok2 {
-		t.Fatalf("%s has no table marks", docPath)
-	}
-	want := slices.Concat(head, []byte(docBegin), []byte(table(t)), []byte(docEnd), tail)
-	if *update {
-		if err := os.WriteFile(docPath, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if !bytes.Equal(doc, want) {
-		t.Errorf("%s is not what the code does; run go test ./internal/explain -run TestDocs -update", docPath)
-	}
+	doctable.Check(t, "../../docs/decisions.md", "<!-- table: begin ("+command+") -->\n", "<!-- table: end -->\n", table(t), *update, command)
 }
 
 func table(t *testing.T) string {

@@ -4,6 +4,7 @@ import (
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // rolls is how finely chance is looked at.
@@ -40,7 +41,7 @@ func (x *explainer) beforehand(j *gateway.Judgement) (Decision, bool) {
 	if !j.Review {
 		return Decision{}, false
 	}
-	return Decision{Action: decision.Hold, Words: words[decision.Hold], Share: 100, Lane: "owner_review", Rule: j.Rule,
+	return Decision{Action: decision.Hold, Words: words[decision.Hold], Share: 100, Lane: string(signal.OwnerReview), Rule: j.Rule,
 		Reason: "a tool that the provider hosts had begun: its owner looks first"}, true
 }
 

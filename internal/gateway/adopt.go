@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -38,8 +39,10 @@ func (c *call) adopt() *Error {
 			return c.answerHeld(s, h)
 		}
 	}
-	if c.resume && (resumable(list, who) > 1 || c.severalSeen()) {
-		return errStreamLost
+	if c.resume {
+		if list = c.begun(list); resumable(list, who) > 1 || c.severalSeen() {
+			return errStreamLost
+		}
 	}
 	if s := c.predecessor(list, who); s != nil {
 		return c.adopted(s)
@@ -51,6 +54,19 @@ func (c *call) adopt() *Error {
 		return c.adopted(s)
 	}
 	return c.firstSight()
+}
+
+// begun leaves out the running executions that have shown nobody anything yet: whoever resumes behind an event has
+// seen the beginning of another.
+func (c *call) begun(list []*sighting) []*sighting {
+	if c.after == 0 || mutant.On("resume-other-execution") {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(s *sighting) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.e != nil && !s.e.rec.shown()
+	})
 }
 
 // resumable counts the executions that a request could mean by the number of an event. Of several identical ones

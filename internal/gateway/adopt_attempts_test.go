@@ -69,7 +69,7 @@ func TestSuccessorHasTheAttemptsThatAreLeft(t *testing.T) {
 // The error is given again for error_hold, however often it is asked for: then the provider may be well again.
 func TestInheritedErrorEnds(t *testing.T) {
 	r := nestRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "default: {retry: {", "default: {error_hold: 300ms, delivery_grace: 10ms, retry: {", 1)
+		c.yaml = strings.Replace(c.yaml, "default: {retry: {", "default: {error_hold: 3s, delivery_grace: 10ms, retry: {", 1)
 	})
 	r.always("broken", "500")
 	first := r.must(chat("broken"), 500)
@@ -83,7 +83,7 @@ func TestInheritedErrorEnds(t *testing.T) {
 func TestImpatienceIsNotInherited(t *testing.T) {
 	r := nestRig(t)
 	r.script("slow", "hang")
-	if a := r.must(chat("slow").with("Holdfast-Deadline-Ms", "150"), 504); a.code() != "deadline_exceeded" {
+	if a := r.must(chat("slow").with("Holdfast-Deadline-Ms", "1500"), 504); a.code() != "deadline_exceeded" {
 		t.Fatalf("%s", a.body)
 	}
 	r.must(chat("slow"), 200)

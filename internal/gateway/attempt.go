@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -129,7 +130,7 @@ func (e *execution) await(o *outcome, d decision.Decision) bool {
 	if d.Action == decision.Wait {
 		e.yieldPlace(o)
 	}
-	if !o.cooled && !e.sleep(d.Delay) {
+	if !o.cooled && !sleep(e.ctx, d.Delay) {
 		return false
 	}
 	var b *barred
@@ -176,14 +177,14 @@ func (e *execution) durable(err error) bool {
 	return err == nil
 }
 
-// sleep waits for d. It is false when the call is broken off meanwhile, by its last client above all.
-func (e *execution) sleep(d time.Duration) bool {
+// sleep waits for d. It is false when ctx ends meanwhile: the call is broken off, by its last client above all.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 		return true
-	case <-e.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }

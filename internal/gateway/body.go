@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -45,7 +44,7 @@ func (c *call) read() *Error {
 		return err
 	}
 	if depth := c.g.policy.Limits.JSONDepth; deeper(c.body, depth) {
-		return errorf(CodeInvalidRequest, fmt.Sprintf("the body nests deeper than limits.json_depth, %d", depth))
+		return errorf(CodeInvalidRequest, "the body nests deeper than limits.json_depth, %d", depth)
 	}
 	return nil
 }
@@ -72,7 +71,7 @@ func (c *call) decode(limit int64) *Error {
 	case errors.As(err, &refusal):
 		return refusal
 	case errors.Is(err, errOverLimit):
-		return errorf(CodeTooLarge, fmt.Sprintf("the body is over limits.max_request_bytes, %d, when decoded", limit))
+		return errorf(CodeTooLarge, "the body is over limits.max_request_bytes, %d, when decoded", limit)
 	case err != nil:
 		return &Error{Code: CodeInvalidRequest, Message: "the request body is not in the coding that Content-Encoding names", Err: err}
 	}
@@ -148,5 +147,5 @@ func (c *call) tooLarge(limit int64) *Error {
 	_, _ = io.Copy(io.Discard, c.r.Body)
 	_ = rc.SetReadDeadline(time.Time{})
 	set(c.w.Header(), "Connection", "close")
-	return errorf(CodeTooLarge, fmt.Sprintf("the body is over limits.max_request_bytes, %d", limit))
+	return errorf(CodeTooLarge, "the body is over limits.max_request_bytes, %d", limit)
 }

@@ -29,10 +29,10 @@ func (g *Gateway) Bulkheads() []Bulkhead {
 				continue
 			}
 			b := Bulkhead{Workflow: w.Name, Tier: name, Provider: name, Name: w.Bulkhead.Name}
-			if len(w.Tiers) == 1 {
-				b.Provider = w.Tiers[0].Provider
-				if own := w.Tiers[0].Bulkhead; own != nil {
-					b.Name = own.Name
+			if t := onlyTier(w); t != nil {
+				b.Provider = t.Provider
+				if t.Bulkhead != nil {
+					b.Name = t.Bulkhead.Name
 				}
 			}
 			b.Max, b.Used, _, b.Waiting = t.slots.Snapshot()

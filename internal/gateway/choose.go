@@ -26,7 +26,7 @@ func (c *call) choose() *Error {
 	cfg := c.g.policy
 	if c.wanted != "" {
 		if c.wf = cfg.Workflow(c.wanted); c.wf == nil {
-			return errorf(CodeInvalidRequest, fmt.Sprintf("there is no workflow %q; workflows are %s", bounded(c.wanted), names(cfg)))
+			return errorf(CodeInvalidRequest, "there is no workflow %q; workflows are %s", bounded(c.wanted), names(cfg))
 		}
 	} else {
 		c.wf = cfg.Match(c.path, c.spec.Model, c.r.Header)
@@ -46,26 +46,23 @@ func (c *call) choose() *Error {
 // allowed refuses a credential that is for other workflows, or tool servers.
 func (c *call) allowed(name string) *Error {
 	if c.client != nil && len(c.client.Workflows) > 0 && !slices.Contains(c.client.Workflows, name) {
-		return errorf(CodeForbidden, fmt.Sprintf("this credential may not use the workflow %q", name))
+		return errorf(CodeForbidden, "this credential may not use the workflow %q", name)
 	}
 	return nil
 }
 
 // tier applies the workflow's only tier: another provider of the same wire format, another model.
 func (c *call) tier() *Error {
-	if len(c.wf.Tiers) != 1 {
+	t := onlyTier(c.wf)
+	if t == nil || t.Provider == "" || t.Provider == c.target.conf.Name {
 		return nil
 	}
-	t := &c.wf.Tiers[0]
-	if t.Provider != "" && t.Provider != c.target.conf.Name {
-		to := c.g.providers[t.Provider]
-		if to.wire != c.target.wire {
-			return errorf(CodeContract, fmt.Sprintf("the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire))
-		}
-		c.target = to
-		return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
+	to := c.g.providers[t.Provider]
+	if to.wire != c.target.wire {
+		return errorf(CodeContract, "the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire)
 	}
-	return nil
+	c.target = to
+	return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
 }
 
 func keyers(cfg *policy.Config) (map[string]*idempotency.Keyer, error) {

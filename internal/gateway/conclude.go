@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -15,8 +14,6 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
-
-func cause(ctx context.Context) error { return context.Cause(ctx) }
 
 // success is a complete answer.
 type success struct {
@@ -106,9 +103,10 @@ func (e *execution) fail(o *outcome) {
 		s.Answer, s.KeepUntil = &e.answered.answer, e.answered.until
 	}
 	var err error
+	end := e.end
 	if v.end == ledger.AttemptNotSent && !o.recorded && e.attempts() == 1 {
 		err = e.op.NotSent(v.reason, v.rule)
-		defer e.forget()
+		end = e.endUnkept
 	} else {
 		// A failure that releases its key is on record before its client hears of it: the client's next try with
 		// that key must find it released and not this failure once more (semantics 14).
@@ -120,7 +118,7 @@ func (e *execution) fail(o *outcome) {
 	}
 	e.logEnd(v)
 	e.recordSeen(e.answered, v.end == ledger.AttemptUnknown, e.holdFor(v, o.how, o.reply), e.lastWord(v, o.how, o.reply))
-	e.end(o.how)
+	end(o.how)
 }
 
 // ending is the attempt's end as the log takes it; what is on record already is not said twice.
@@ -167,9 +165,7 @@ func (e *execution) lose(o *outcome) {
 		e.seen.pin()
 		e.recordSeen(nil, false, &held{until: time.Now().Add(window), fail: unknownError(e.op.ID())}, nil)
 	}
-	e.g.registry.remove(e.key, e) // who comes from now on asks the ledger
-	e.end(how)
-	e.forget()
+	e.endUnkept(how)
 }
 
 // lostError is what the clients of an operation hear whose outcome has just become unknown.
@@ -191,8 +187,7 @@ func (e *execution) interrupted(how ending) {
 	if how.fail != nil {
 		how.fail.Message = "this gateway was stopped while the call was on its way"
 	}
-	e.end(how)
-	e.forget()
+	e.endUnkept(how)
 }
 
 func (e *execution) logEnd(v verdict) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/url"
@@ -85,20 +86,40 @@ func (c *call) outbound() *upstream.Request {
 	return &upstream.Request{Method: c.r.Method, Target: t.upstreamURL(path, query), Header: h, Body: body}
 }
 
+// markMetadata writes into a chat completion that is stored by what it is found again, where the workflow wants that (reconcile.metadata). The
+// fingerprint is of what was asked; the log says what was added to it. The mark is of this operation alone: the key may come again.
+func (c *call) markMetadata() {
+	r, e := c.wf.Reconcile, c.exec
+	if r == nil || !r.Metadata || c.target.tool || c.endpointName() != "chat.completions" || !e.op.Head().Hold {
+		return
+	}
+	value := idempotency.OutboundKey(c.g.secret, e.op.ID())
+	body, ok := provider.Mark(e.request.Body, value)
+	if !ok {
+		return
+	}
+	e.request.Body = body
+	said, err := json.Marshal(map[string]any{"metadata": map[string]string{provider.MarkName: value}})
+	if err != nil { // strings
+		return
+	}
+	e.op.Note(ledger.Event{Kind: "note", Reason: "sent with a mark in its metadata, by which it is found", Rule: "reconcile.metadata", Evidence: said})
+}
+
 // asServed puts the tier's model in the place of the one asked for.
 func (c *call) asServed() (path string, body []byte) {
-	if len(c.wf.Tiers) != 1 || c.wf.Tiers[0].Model == "" || c.spec.Model == "" || c.wf.Tiers[0].Model == c.spec.Model {
+	t := onlyTier(c.wf)
+	if t == nil || t.Model == "" || c.spec.Model == "" || t.Model == c.spec.Model {
 		return c.path, c.body
 	}
-	model := c.wf.Tiers[0].Model
-	if c.target.wire == "gemini" {
-		return strings.Replace(c.path, "/models/"+c.spec.Model+":", "/models/"+url.PathEscape(model)+":", 1), c.body
+	if c.target.wire == provider.Gemini {
+		return strings.Replace(c.path, "/models/"+c.spec.Model+":", "/models/"+url.PathEscape(t.Model)+":", 1), c.body
 	}
-	changed, err := sjson.SetBytes(c.body, "model", model)
+	changed, err := sjson.SetBytes(c.body, "model", t.Model)
 	if err != nil {
 		return c.path, c.body
 	}
-	return c.path, c.lastModel(changed, model)
+	return c.path, c.lastModel(changed, t.Model)
 }
 
 // lastModel sees to it that model counts where a body names one twice: readers take the first or the last.
@@ -137,9 +158,9 @@ func (t *target) authorize(h http.Header) {
 	switch {
 	case t.head != "" && !strings.EqualFold(t.head, "Authorization"):
 		h.Set(t.head, t.key)
-	case t.head == "" && t.wire == "anthropic":
+	case t.head == "" && t.wire == provider.Anthropic:
 		set(h, "X-Api-Key", t.key)
-	case t.head == "" && t.wire == "gemini":
+	case t.head == "" && t.wire == provider.Gemini:
 		set(h, "X-Goog-Api-Key", t.key)
 	default:
 		set(h, "Authorization", "Bearer "+t.key)
@@ -158,6 +179,7 @@ func (c *call) run() *Error {
 		return c.nobodyWaits()
 	}
 	e.request = c.outbound()
+	c.markMetadata()
 	if e.key == "" {
 		e.key = e.op.ID()
 		c.g.registry.join(e.key, e)

@@ -321,16 +321,26 @@ func (c *call) yieldTo(holder string) (again bool, refusal *Error) {
 func (c *call) abandon(err *Error) *Error {
 	e := c.exec
 	e.nest.quit(breaker.Ignored)
-	e.end(ending{fail: err})
-	c.yield()
+	c.yield(ending{fail: err})
 	return err
 }
 
 // standDown makes followers look the key up again: its answer is elsewhere.
 func (c *call) standDown() {
 	c.exec.nest.quit(breaker.Ignored)
-	c.exec.end(ending{again: true})
-	c.yield()
+	c.yield(ending{again: true})
+}
+
+// lookAgain gives up the execution that stood down.
+func (c *call) lookAgain() {
+	if c.unwatch != nil {
+		c.unwatch()
+		c.unwatch = nil
+	}
+	c.depart(false)
+	c.exec.unref()
+	c.departed.Store(false)
+	c.exec, c.leader, c.replay, c.again = nil, false, false, false
 }
 
 // leave gives a place among the workers back.
@@ -339,12 +349,12 @@ func (g *Gateway) leave() {
 	g.running.Done()
 }
 
-func (c *call) yield() {
+func (c *call) yield(how ending) {
+	c.exec.endUnkept(how)
 	if c.admitted {
 		c.g.leave()
 		c.admitted = false
 	}
-	c.exec.forget()
 }
 
 // keepUntil is the end of the claim of an answer that is kept (semantics 13).

@@ -68,7 +68,7 @@ type execution struct {
 
 	followers atomic.Int64 // requests that repeated it while it ran
 	draining  atomic.Bool  // finished for a client that left
-	refs      atomic.Int32 // clients, and the execution itself until its record has landed
+	refs      atomic.Int32 // clients; the execution itself, until it has ended and until its record has landed
 	mu        sync.Mutex
 	clients   int
 	resting   bool  // between two attempts, or before the first: nothing is on its way
@@ -84,7 +84,7 @@ type execution struct {
 func (g *edition) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
 		keep: c.key != "", rec: newRecording(&g.mem), finished: make(chan struct{}), clients: 1}
-	e.refs.Store(2)
+	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e
 }
@@ -100,10 +100,7 @@ func (e *execution) took(op *intent.Op, began time.Time) {
 // hold adds a client.
 func (e *execution) hold() {
 	e.refs.Add(1)
-	e.mu.Lock()
-	e.clients++
-	e.mu.Unlock()
-	e.undrain()
+	e.counted()
 }
 
 // tryHold adds a client unless nothing of e is left.
@@ -114,14 +111,18 @@ func (e *execution) tryHold() bool {
 			return false
 		}
 		if e.refs.CompareAndSwap(n, n+1) {
-			break
+			e.counted()
+			return true
 		}
 	}
+}
+
+// counted adds a client that has its reference.
+func (e *execution) counted() {
 	e.mu.Lock()
 	e.clients++
 	e.mu.Unlock()
 	e.undrain()
-	return true
 }
 
 // undrain asks draining first: a follower may come before its leader has a nest.
@@ -208,6 +209,15 @@ func (e *execution) end(how ending) {
 	e.undrain()
 	close(e.finished)
 	e.cancel(nil)
+	e.unref()
+}
+
+// endUnkept ends an execution behind which nothing of its key is on the way to the record: who hears of the end and
+// comes again asks the ledger, and never joins what is over.
+func (e *execution) endUnkept(how ending) {
+	e.g.registry.remove(e.key, e)
+	e.end(how)
+	e.forget()
 }
 
 // forget takes e out of the registry once its record has landed, or never will.
@@ -284,81 +294,6 @@ func (e *execution) panicked() {
 	}
 	e.conclude(&outcome{verdict: verdict{end: ledger.AttemptUnknown, kind: "internal_error", reason: "the gateway failed while the call was on its way"},
 		how: ending{fail: &Error{Code: CodeAllTiersFailed, Message: "the gateway failed while the call was on its way"}, abort: e.rec.shown()}})
-}
-
-// watch bounds an execution in time: to the boundary by first_token, attempt and total; behind it by idle and
-// stream (semantics 30). Progress is a store, not a timer's reset.
-type watch struct {
-	e       *execution
-	timer   *time.Timer
-	mu      sync.Mutex
-	limit   time.Time // of this phase
-	why     error
-	last    atomic.Int64  // unix nanoseconds of the last bytes
-	idle    time.Duration // 0 before the boundary
-	whole   bool          // the attempt had all of its own limit, or nearly
-	stopped bool
-}
-
-func (e *execution) newWatch() *watch {
-	t := e.wf.Timeouts
-	limit, why := t.Attempt, errAttempt
-	if e.spec.Stream && t.FirstToken < limit {
-		limit, why = t.FirstToken, errFirstToken
-	}
-	now, own := time.Now(), limit
-	if budget := e.budget.Remaining(now); budget < limit {
-		limit, why = budget, errTotal
-	}
-	w := &watch{e: e, why: why, limit: now.Add(limit), whole: limit >= own-own/10}
-	w.timer = time.AfterFunc(limit, w.fire)
-	return w
-}
-
-// crossed says that the boundary was passed.
-func (w *watch) crossed() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	now := time.Now()
-	w.idle, w.why, w.limit = w.e.wf.Timeouts.Idle, errStreamLimit, now.Add(w.e.wf.Timeouts.Stream)
-	w.last.Store(now.UnixNano())
-	w.timer.Reset(min(w.idle, w.e.wf.Timeouts.Stream))
-}
-
-func (w *watch) progress() {
-	if w.idle > 0 {
-		w.last.Store(time.Now().UnixNano())
-	}
-}
-
-func (w *watch) fire() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.stopped {
-		return
-	}
-	now := time.Now()
-	if !now.Before(w.limit) {
-		w.e.cancel(w.why)
-		return
-	}
-	still := now.Sub(time.Unix(0, w.last.Load()))
-	if w.idle > 0 && still >= w.idle {
-		w.e.cancel(errIdle)
-		return
-	}
-	next := w.limit.Sub(now)
-	if w.idle > 0 {
-		next = min(next, w.idle-still)
-	}
-	w.timer.Reset(next)
-}
-
-func (w *watch) stop() {
-	w.mu.Lock()
-	w.stopped = true
-	w.mu.Unlock()
-	w.timer.Stop()
 }
 
 // source is the tier that answers.

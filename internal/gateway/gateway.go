@@ -110,9 +110,7 @@ type stage struct {
 	run  func(*call) *Error
 }
 
-// stages is the way of a request. Each either goes on, answers (done), or refuses. Waiting in a
-// lane, permits of a tier, the cache and the tier loop take their places between duplicate and claim, and in
-// execution.run.
+// stages is the way of a request. Each either goes on, answers (done), or refuses.
 var stages = [...]stage{
 	{"route", (*call).route},         // which provider, which path
 	{"identify", (*call).identify},   // whose call: tenant, owner

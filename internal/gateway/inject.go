@@ -19,14 +19,8 @@ var errInjected = errors.New("a fault injected into the route")
 // injected stands in the place of an upstream call while an operator's fault is on (holdfast routes fault). A status is
 // answered without a call; latency and a cut are added to the call itself.
 func (e *execution) injected(f *route.Fault) (*upstream.Response, error) {
-	if f.Latency > 0 {
-		timer := time.NewTimer(f.Latency)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-e.ctx.Done():
-			return nil, &upstream.Error{Sent: upstream.None, Err: e.cause()}
-		}
+	if f.Latency > 0 && !sleep(e.ctx, f.Latency) {
+		return nil, &upstream.Error{Sent: upstream.None, Err: e.cause()}
 	}
 	if f.Status > 0 {
 		return e.injectedAnswer(f), nil

@@ -88,14 +88,14 @@ func judgeStream(wf *policy.Workflow, call *provider.Call, format provider.Forma
 			v.end = ledger.AttemptUnknown
 		}
 		if p.HostedTool {
-			v.lane = "owner_review"
+			v.lane = string(signal.OwnerReview)
 		}
 		return v.judgement(status, visible)
 	}
 	if end == provider.Cut || failed {
 		v := verdict{end: ledger.AttemptUnknown, signal: cutSignal(), rule: "semantics 27", reason: "the stream ended before its end"}
 		if p.HostedTool {
-			v.lane = "owner_review"
+			v.lane = string(signal.OwnerReview)
 		}
 		return v.judgement(0, visible)
 	}

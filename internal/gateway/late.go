@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
-	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // A tool that answers after its time-out says itself what happened: the best evidence there is. So the exchange is not
@@ -111,8 +110,7 @@ func (e *execution) listen(got <-chan exchanged, cancel context.CancelCauseFunc)
 func (e *execution) heard(resp *upstream.Response, body []byte) {
 	v := verdict{end: ledger.AttemptSuccess, status: resp.Status}
 	if resp.Status < 200 || resp.Status > 299 {
-		v = judge(e.wf, true, signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
-			ReceivedAt: time.Now(), Status: resp.Status, Header: resp.Header, Body: body, Phase: signal.BeforeFirstToken})
+		v = judge(e.wf, true, e.received(resp.Status, resp.Header, body))
 	} else if bad, ok := accepted(e.wf, resp.Status, resp.Header, body); !ok {
 		v = bad
 	}

@@ -48,6 +48,14 @@ func nests(cfg *policy.Config, common *shared) map[string]*rules {
 	return all
 }
 
+// onlyTier is the tier that all calls of w go to, nil where the path decides.
+func onlyTier(w *policy.Workflow) *policy.Tier {
+	if len(w.Tiers) != 1 {
+		return nil
+	}
+	return &w.Tiers[0]
+}
+
 func newRules(w *policy.Workflow) *rules {
 	return &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
 		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w)}
@@ -65,8 +73,8 @@ func DecisionPolicy(w *policy.Workflow) decision.Policy {
 
 // tierNames are the tiers that a call of w can be sent to: its own, or one for each provider that a path can name.
 func tierNames(cfg *policy.Config, w *policy.Workflow) []string {
-	if len(w.Tiers) == 1 && w.Tiers[0].Name != "" {
-		return []string{w.Tiers[0].Name}
+	if t := onlyTier(w); t != nil && t.Name != "" {
+		return []string{t.Name}
 	}
 	names := make([]string, len(cfg.Providers))
 	for i := range cfg.Providers {
@@ -79,8 +87,8 @@ func tierNames(cfg *policy.Config, w *policy.Workflow) []string {
 // it, who drains is counted under free.
 func newTier(cfg *policy.Config, w *policy.Workflow, own, free string, common *shared) *tier {
 	b := w.Bulkhead
-	if len(w.Tiers) == 1 && w.Tiers[0].Bulkhead != nil {
-		b = *w.Tiers[0].Bulkhead
+	if t := onlyTier(w); t != nil && t.Bulkhead != nil {
+		b = *t.Bulkhead
 	}
 	slots := b.MaxConcurrent
 	if slots <= 0 {

@@ -73,15 +73,3 @@ func (c *call) observe() {
 func (e *execution) attempted(end ledger.AttemptEnd, kind string) {
 	e.g.observer.Attempt(Attempt{Workflow: e.wf.Name, Tier: e.source(), End: end, Error: kind, Took: time.Since(e.sent)})
 }
-
-// lookAgain gives up the execution that stood down.
-func (c *call) lookAgain() {
-	if c.unwatch != nil {
-		c.unwatch()
-		c.unwatch = nil
-	}
-	c.depart(false)
-	c.exec.unref()
-	c.departed.Store(false)
-	c.exec, c.leader, c.replay, c.again = nil, false, false, false
-}

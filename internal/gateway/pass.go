@@ -54,7 +54,7 @@ func (c *call) upgrades() bool {
 func (c *call) pass() *Error {
 	switch {
 	case c.upgrades():
-		return c.tunnel()
+		return c.proxied(nil) // unlogged
 	case c.effect == ledger.EffectRead && c.spec.Known:
 		return c.readThrough()
 	case c.effect == ledger.EffectRead:
@@ -213,54 +213,18 @@ func (c *call) proxied(op *intent.Op) *Error {
 	c.done, c.source = true, c.target.conf.Name
 	out, bound := c.outbound(), c.passage()
 	defer bound.end()
+	var failed error
 	p := &httputil.ReverseProxy{
 		Rewrite: func(pr *httputil.ProxyRequest) {
-			pr.Out.URL, pr.Out.Host, pr.Out.Header = out.Target, out.Target.Host, out.Header
-			if c.upgrades() {
-				set(pr.Out.Header, "Connection", "Upgrade")
-				pr.Out.Header["Upgrade"] = c.r.Header["Upgrade"]
-			}
-			pr.Out.Header.Del("Accept-Encoding")
-			if v := c.r.Header["Accept-Encoding"]; v != nil {
-				pr.Out.Header["Accept-Encoding"] = v
-			}
-			if c.body != nil {
-				pr.Out.Body, pr.Out.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
-				pr.Out.GetBody = nil
-			}
+			c.rewrite(pr.Out, out)
 			bound.sends(pr.Out)
 		},
-		Transport:     c.g.through,
-		FlushInterval: -1,
-		ErrorLog:      c.g.proxyLog,
-		ModifyResponse: func(r *http.Response) error {
-			c.status = r.StatusCode
-			c.definite = signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
-				ReceivedAt: time.Now(), Status: r.StatusCode, Header: r.Header})
-			if r.StatusCode >= 400 {
-				var begin bytes.Buffer
-				if err := writeMasked(&begin, r.Body, out); err != nil {
-					return err
-				}
-				r.Body = struct {
-					io.Reader
-					io.Closer
-				}{io.MultiReader(&begin, r.Body), r.Body}
-			}
-			bound.answers(r)
-			set(r.Header, "Holdfast-Source", c.target.conf.Name)
-			if r.StatusCode >= 400 && c.wf.Mode != policy.Observe {
-				c.failedHeaders(r.Header, &head{unknown: !c.definite})
-			}
-			if op != nil {
-				set(r.Header, "Holdfast-Intent", op.ID())
-				set(r.Header, "Holdfast-Recorded", "no")
-			}
-			return nil
-		},
+		Transport:      c.g.through,
+		FlushInterval:  -1,
+		ErrorLog:       c.g.proxyLog,
+		ModifyResponse: func(r *http.Response) error { return c.passAnswer(r, out, bound, op) },
+		ErrorHandler:   func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err },
 	}
-	var failed error
-	p.ErrorHandler = func(_ http.ResponseWriter, _ *http.Request, err error) { failed = err }
 	defer func() {
 		broke := recover()
 		if failed != nil || broke != nil {
@@ -273,6 +237,50 @@ func (c *call) proxied(op *intent.Op) *Error {
 	p.ServeHTTP(c.w, c.r.WithContext(bound.ctx))
 	if failed != nil {
 		return c.passFailed(op, bound.because(failed))
+	}
+	return nil
+}
+
+// rewrite makes of a request what goes to the provider. Accept-Encoding is the client's: its answer is not read here.
+func (c *call) rewrite(r *http.Request, out *upstream.Request) {
+	r.URL, r.Host, r.Header = out.Target, out.Target.Host, out.Header
+	if c.upgrades() {
+		set(r.Header, "Connection", "Upgrade")
+		r.Header["Upgrade"] = c.r.Header["Upgrade"]
+	}
+	r.Header.Del("Accept-Encoding")
+	if v := c.r.Header["Accept-Encoding"]; v != nil {
+		r.Header["Accept-Encoding"] = v
+	}
+	if c.body != nil {
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
+		r.GetBody = nil
+	}
+}
+
+// passAnswer adds to the provider's answer what the gateway says of it.
+func (c *call) passAnswer(r *http.Response, out *upstream.Request, bound *passage, op *intent.Op) error {
+	c.status = r.StatusCode
+	c.definite = signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
+		ReceivedAt: time.Now(), Status: r.StatusCode, Header: r.Header})
+	if r.StatusCode >= 400 {
+		var begin bytes.Buffer
+		if err := writeMasked(&begin, r.Body, out); err != nil {
+			return err
+		}
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.MultiReader(&begin, r.Body), r.Body}
+	}
+	bound.answers(r)
+	set(r.Header, "Holdfast-Source", c.target.conf.Name)
+	if r.StatusCode >= 400 && c.wf.Mode != policy.Observe {
+		c.failedHeaders(r.Header, &head{unknown: !c.definite})
+	}
+	if op != nil {
+		set(r.Header, "Holdfast-Intent", op.ID())
+		set(r.Header, "Holdfast-Recorded", "no")
 	}
 	return nil
 }
@@ -333,9 +341,6 @@ func (c *call) recordPassed(op *intent.Op, failed error, broke any) error {
 	}
 	return op.Settle(intent.Settlement{Outcome: outcome, Visibility: ledger.VisComplete, Ending: end}, true, nil)
 }
-
-// tunnel passes an upgraded connection through, unlogged.
-func (c *call) tunnel() *Error { return c.proxied(nil) }
 
 // passThrough is net/http's transport, which can tunnel and stream request bodies. It repeats no request with a
 // body, and none at all is repeated after an answer began.

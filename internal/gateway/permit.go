@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -121,17 +122,20 @@ func (e *execution) giveUp(b *barred, err error) {
 		e.g.logger.Warn("an operation that was not sent could not be discarded; it expires", "intent", e.op.ID(), "error", err)
 	}
 	e.recordSeen(nil, false, nil, nil)
-	e.end(ending{fail: fail})
-	e.forget()
+	e.endUnkept(ending{fail: fail})
 }
 
 // rest says that nothing of e is on its way: from now on the last client to leave ends it (semantics 25). It is false
-// when none is left already.
+// when the last one has left already, which ends it likewise: the record must not say that its provider did.
 func (e *execution) rest() bool {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.resting = true
-	return e.clients > 0
+	left := e.clients == 0
+	e.mu.Unlock()
+	if left {
+		e.stop(errGone)
+	}
+	return !left
 }
 
 func (e *execution) work() {
@@ -166,13 +170,8 @@ func (e *execution) takenOver(op *intent.Op) error {
 
 func (c *call) attempt() intent.Attempt {
 	model, tier := c.model, c.target.conf.Name
-	if len(c.wf.Tiers) == 1 {
-		if t := &c.wf.Tiers[0]; t.Name != "" {
-			tier = t.Name
-		}
-		if m := c.wf.Tiers[0].Model; m != "" {
-			model = m
-		}
+	if t := onlyTier(c.wf); t != nil {
+		tier, model = cmp.Or(t.Name, tier), cmp.Or(t.Model, model)
 	}
 	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + c.spec.Endpoint + "/" + c.mark(), Tier: tier, Model: model}
 }

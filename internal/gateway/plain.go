@@ -109,7 +109,7 @@ func (e *execution) notAnAnswer(fault, contentType string) *outcome {
 		what = "the provider answered 200 with an HTML page"
 	}
 	return &outcome{verdict: verdict{end: ledger.AttemptUnknown, status: 200, kind: string(CodeIncomplete), reason: what, rule: "semantics 27",
-		signal: cutSignal()}, how: ending{fail: errorf(CodeIncomplete, what)}, body: e.partial()}
+		signal: cutSignal()}, how: ending{fail: &Error{Code: CodeIncomplete, Message: what}}, body: e.partial()}
 }
 
 // maxEvidence bounds what is kept of an answer that is none.
@@ -128,7 +128,7 @@ func (e *execution) oversized(resp *upstream.Response) *outcome {
 	if e.effect == ledger.EffectExternal {
 		return &outcome{verdict: verdict{end: ledger.AttemptUnknown, status: resp.Status, kind: string(CodeAnswerTooLarge),
 			reason: errTooLarge.Error(), rule: "limits.max_response_bytes"},
-			how: ending{fail: errorf(CodeAnswerTooLarge, errTooLarge.Error())}, body: e.partial()}
+			how: ending{fail: tooLargeToKeep()}, body: e.partial()}
 	}
 	e.rec.drop()
 	e.rec.open(&head{status: resp.Status, header: resp.Header, stream: true, unrecorded: true})
@@ -142,6 +142,8 @@ func (e *execution) oversized(resp *upstream.Response) *outcome {
 	e.succeed(resp, success{usage: provider.Usage{Input: -1, Output: -1, Cached: -1, Reasoning: -1}, unrecorded: true})
 	return nil
 }
+
+func tooLargeToKeep() *Error { return &Error{Code: CodeAnswerTooLarge, Message: errTooLarge.Error()} }
 
 func (e *execution) overflowed() {
 	if e.overflow != nil {

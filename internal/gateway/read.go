@@ -116,11 +116,7 @@ func (rd *reading) health(ctx context.Context, s signal.Signal) breaker.Result {
 
 // waits sleeps before the next try, and asks the route again. The slot is kept: a read holds little.
 func (rd *reading) waits(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if !sleep(ctx, d) {
 		return false
 	}
 	b, err := rd.nest.renewIn(ctx, time.Now().Add(min(rd.nest.rules.decide.MaxWait, rd.budget.Remaining(time.Now()))))

@@ -39,6 +39,13 @@ func (m *memory) take(n int) bool {
 
 func (m *memory) give(n int) { m.used.Add(-int64(n)) }
 
+// TakeBody counts n bytes of a body that another part of the engine holds against limits.body_memory, and reports whether
+// there is room for them; GiveBody gives back what was taken.
+func (g *Gateway) TakeBody(n int) bool { return g.mem.take(n) }
+
+// GiveBody gives back what TakeBody counted.
+func (g *Gateway) GiveBody(n int) { g.mem.give(n) }
+
 // head is what an answer begins with.
 type head struct {
 	status int

@@ -64,7 +64,7 @@ workflows:
   "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}, retry: {max_attempts: 1}}
   watch: {match: {paths: ["/by-name-only"]}, mode: observe, idempotency: {derive: always}, retry: {max_attempts: 1}}
   deny: {match: {paths: ["/by-name-only"]}, idempotency: {on_store_error: deny}, retry: {max_attempts: 1}}
-  quick: {match: {paths: ["/by-name-only"]}, timeouts: {first_token: 300ms, idle: 300ms, attempt: 300ms, total: 400ms, request: 1s, stream: 2s}, retry: {max_attempts: 1}}
+  quick: {match: {paths: ["/by-name-only"]}, timeouts: {first_token: 1s, idle: 1s, attempt: 1s, total: 1200ms, request: 3s, stream: 5s}, retry: {max_attempts: 1}}
   default: {retry: {max_attempts: 1}}
 `
 
@@ -150,7 +150,7 @@ func (r *rig) close() {
 		return
 	}
 	r.stopped = true
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r.client.CloseIdleConnections()
 	r.gw.Drain(ctx)
@@ -170,19 +170,32 @@ func (r *rig) script(op string, steps ...string) {
 	r.t.Helper()
 	var list []sim.Step
 	for _, s := range steps {
-		var st sim.Step
-		text := s
-		if !strings.HasPrefix(s, "{") {
-			text = `"` + s + `"`
-		}
-		if err := json.Unmarshal([]byte(text), &st); err != nil {
-			r.t.Fatalf("step %s: %v", s, err)
-		}
-		list = append(list, st)
+		list = append(list, r.step(s))
 	}
 	if err := r.sim.AddRules(sim.Rule{Match: sim.Match{Op: op}, Steps: list}); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// always lets every call of an operation go the same way.
+func (r *rig) always(op, step string) {
+	r.t.Helper()
+	if err := r.sim.AddRules(sim.Rule{Match: sim.Match{Op: op}, Steps: []sim.Step{r.step(step)}, Times: -1}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// step reads the name of a ready-made step, or one in JSON.
+func (r *rig) step(s string) (st sim.Step) {
+	r.t.Helper()
+	text := s
+	if !strings.HasPrefix(s, "{") {
+		text = `"` + s + `"`
+	}
+	if err := json.Unmarshal([]byte(text), &st); err != nil {
+		r.t.Fatalf("step %s: %v", s, err)
+	}
+	return st
 }
 
 // answered is one whole answer.
@@ -207,6 +220,13 @@ func chat(op string, extra ...string) request {
 }
 
 func streamed(op string) request { return chat(op, `,"stream":true`) }
+
+// op is the operation that chat and streamed wrote into the body.
+func (q request) op() string {
+	_, rest, _ := strings.Cut(q.body, "op=")
+	op, _, _ := strings.Cut(rest, `"`)
+	return op
+}
 
 func (q request) with(pairs ...string) request {
 	h := map[string]string{}
@@ -283,26 +303,20 @@ func (r *rig) record(id string) *ledger.Record {
 // settled waits until the intent's record has landed.
 func (r *rig) settled(id string) *ledger.Record {
 	r.t.Helper()
-	for range 500 {
-		if rec := r.record(id); rec.State == ledger.Settled {
-			return rec
-		}
-		<-time.After(2 * time.Millisecond)
-	}
-	r.t.Fatalf("intent %s did not settle: %+v", id, r.record(id).Status)
-	return nil
+	wait(r.t, func() bool { return r.record(id).State == ledger.Settled })
+	return r.record(id)
 }
 
-// wait polls for what another process of the test will bring about.
+// wait polls for what another goroutine of the test will bring about. Its patience is only there to name the test that
+// hangs.
 func wait(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 2500 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(2 * time.Millisecond) {
 		if ok() {
 			return
 		}
-		<-time.After(2 * time.Millisecond)
 	}
-	t.Fatal("it did not come about within five seconds")
+	t.Fatal("it did not come about within two minutes")
 }
 
 func (r *rig) inForce() *policy.Config { return r.policy }

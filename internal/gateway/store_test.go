@@ -80,7 +80,7 @@ func (f *faulty) Healthy() error {
 func newFaultyRig(t *testing.T) (*rig, *faulty) {
 	f := &faulty{}
 	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "env: test", "env: test\nlimits: {commit_wait: 500ms}", 1)
+		c.yaml = strings.Replace(c.yaml, "env: test", "env: test\nlimits: {commit_wait: 1500ms}", 1)
 		c.wrap = func(l ledger.Ledger) ledger.Ledger { f.Ledger = l; return f }
 	})
 	return r, f

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // streaming is one streamed answer on its way through the recording.
@@ -35,8 +36,6 @@ func (e *execution) stream(resp *upstream.Response, format provider.Format) *out
 			if o := s.oversized(); o != nil {
 				return o
 			}
-		}
-		if !ok {
 			p, _ = e.rec.space()
 		}
 		n, err := resp.Body.Read(p)
@@ -128,7 +127,7 @@ func (s *streaming) oversized() *outcome {
 	}
 	if s.e.effect == ledger.EffectExternal {
 		return s.fail(verdict{end: ledger.AttemptUnknown, kind: string(CodeAnswerTooLarge), reason: errTooLarge.Error(),
-			rule: "limits.max_response_bytes"}, errorf(CodeAnswerTooLarge, errTooLarge.Error()))
+			rule: "limits.max_response_bytes"}, tooLargeToKeep())
 	}
 	s.dropped = true
 	s.e.rec.drop()
@@ -185,7 +184,7 @@ func (s *streaming) errored(p *provider.Progress) *outcome {
 	v.end = ledger.AttemptUnknown // some of it was made, and is billed
 	v.reason = "the provider broke the stream off with an error"
 	if p.HostedTool {
-		v.lane = "owner_review"
+		v.lane = string(signal.OwnerReview)
 	}
 	e.rec.show(e.rec.size)
 	return &outcome{verdict: v, how: ending{tail: s.onceMore(p, status)}, body: e.partial(), visible: true}
@@ -229,7 +228,7 @@ func (s *streaming) broken(err error) *outcome {
 	v.end = ledger.AttemptUnknown
 	fail.Safe = ""
 	if p.HostedTool {
-		v.lane, v.rule = "owner_review", "semantics 27"
+		v.lane, v.rule = string(signal.OwnerReview), "semantics 27"
 	}
 	return s.fail(v, fail)
 }

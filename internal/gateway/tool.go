@@ -136,7 +136,7 @@ func (c *call) chooseTool() *Error {
 	return nil
 }
 
-// logged is the path under which the log and the key know the call: a tool's server is part of it.
+// loggedPath is the path under which the log and the key know the call: a tool's server is part of it.
 func (c *call) loggedPath() string {
 	if c.tool != nil {
 		return toolPrefix + c.wf.Name + c.path
@@ -160,7 +160,7 @@ func (c *call) providerName() string {
 	return c.target.conf.Name
 }
 
-// keyer makes the call's keys, rules is its nest.
+// keyer makes the call's keys.
 func (c *call) keyer() *idempotency.Keyer {
 	if c.tool != nil {
 		return c.tool.keyer
@@ -168,6 +168,7 @@ func (c *call) keyer() *idempotency.Keyer {
 	return c.g.keyers[c.wf.Name]
 }
 
+// nestRules is what the call's nest goes by.
 func (c *call) nestRules() *rules {
 	if c.tool != nil {
 		return c.tool.rules

@@ -2,13 +2,18 @@ package gateway_test
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/reconcile"
@@ -25,9 +30,11 @@ tools:
     base_url: SIM/api
     headers: {X-Api-Key: "shop-credential"}
     routes:
-      - {match: "POST /charges", key: "{customer}:{cart}", timeout: 400ms,
+      - {match: "POST /charges", key: "{customer}:{cart}", timeout: 2s,
          reconcile: {get: "/charges?key={key}", happened: "len(body.items) > 0", every: 50ms, quiet: 300ms}}
-      - {match: "POST /held", key: "{cart}", timeout: 300ms}
+      - {match: "POST /late", key: "{customer}:{cart}", timeout: 400ms,
+         reconcile: {get: "/charges?key={key}", happened: "len(body.items) > 0", every: 50ms, quiet: 300ms}}
+      - {match: "POST /held", key: "{cart}", timeout: 2s}
       - {match: "POST /sure", key: "{cart}", definite: [500], timeout: 2s}
       - {match: "POST /words", key: "{cart}", timeout: 2s, succeeded: ['body.status == "done"'], failed: ['body.status == "refused"']}
       - {match: "POST /watched", key: "{cart}", mode: observe}
@@ -248,7 +255,7 @@ func TestToolLateEffect(t *testing.T) {
 			t.Parallel()
 			r := newToolRig(t)
 			r.stepped("late", step)
-			q := charge("/charges", "late")
+			q := charge("/late", "late")
 			id := r.do(q).header.Get("Holdfast-Intent")
 			for range 20 { // an impatient client
 				if a := r.do(q); a.err != nil || a.status != 409 && a.status != 200 {
@@ -361,7 +368,7 @@ func TestToolWritesInOrder(t *testing.T) {
 // BR-001: a tool that answers after its time-out. Its late answer is the evidence, and is replayed.
 func TestBR001LateAnswer(t *testing.T) {
 	r := newToolRig(t)
-	r.stepped("tk-77", `{"delay_ms":900}`)
+	r.stepped("tk-77", `{"hold":"late"}`)
 	q := charge("/slow", "tk-77") // without a reconciler
 	first := r.do(q)
 	if e := toolFailure(t, first); e.Code != "outcome_unknown" {
@@ -370,6 +377,7 @@ func TestBR001LateAnswer(t *testing.T) {
 	if again := r.do(q); again.code() != "outcome_unknown" || again.header.Get("Holdfast-Intent") != first.header.Get("Holdfast-Intent") {
 		t.Errorf("again: %d %s", again.status, again.body)
 	}
+	r.sim.Release("late")
 	rec := r.settled(first.header.Get("Holdfast-Intent"))
 	if rec.Outcome != ledger.OutcomeSuccess || rec.BilledMaybe != 1 {
 		t.Errorf("%+v", rec.Status)
@@ -408,6 +416,56 @@ func TestReconcileByResponseID(t *testing.T) {
 	}
 	if n := r.sim.Counts("agent"); n.Effects != 1 {
 		t.Errorf("%+v", n)
+	}
+}
+
+const storedConfig = `
+env: test
+providers:
+  openai: {type: openai, base_url: "SIM/v1", api_key: "provider-credential"}
+workflows:
+  chat: {match: {paths: ["/v1/chat/completions"]}, on_unknown: hold, retry: {max_attempts: 1}, reconcile: {openai_response: true, metadata: true, every: 50ms, quiet: 100ms, attempts: 3}}
+`
+
+// A stored completion whose answer was lost is found by the metadata that was written into what was sent, and no other is: not one
+// that was asked for with the same words before, nor one that is not stored.
+func TestReconcileByMetadata(t *testing.T) {
+	r := newToolRig(t, func(c *rigConfig) { c.yaml = storedConfig })
+	ask := func(op, more, key string) request {
+		return request{path: "/v1/chat/completions", body: `{"model":"gpt-5",` + more + `"messages":[{"role":"user","content":"op=` + op + `"}]}`}.key(key)
+	}
+	const stored = `"store":true,"metadata":{"trace":"t1"},`
+	for _, stream := range []string{"", `"stream":true,`} {
+		op := "stored" + fmt.Sprint(len(stream))
+		r.must(ask(op, stored+stream, "before-"+op), 200)
+		before := r.sim.Counts(op).Effects
+		r.stepped(op, "reply_lost")
+		q := ask(op, stored+stream, "lost-"+op)
+		id := r.do(q).header.Get("Holdfast-Intent")
+		rec := r.settled(id)
+		if rec.Outcome != ledger.OutcomeSuccess || rec.Answer == nil || rec.Answer.Source != "reconciler" {
+			t.Fatalf("%s %+v", rec.Outcome, rec.Answer)
+		}
+		again := r.must(q, 200)
+		if mark := gjson.GetBytes(again.body, "metadata.holdfast").Str; mark == "" || strings.Contains(mark, "chat") || gjson.GetBytes(again.body, "metadata.trace").Str != "t1" {
+			t.Errorf("found %s", again.body)
+		}
+		if n := r.sim.Counts(op).Effects - before; n != 1 {
+			t.Errorf("%d effects", n)
+		}
+	}
+	r.stepped("plain", "reply_lost")
+	q := ask("plain", "", "plain")
+	id := r.do(q).header.Get("Holdfast-Intent")
+	wait(t, func() bool { // a person is asked: nothing was written, so that nothing can be found
+		events, err := r.store.History(t.Context(), id)
+		return err == nil && slices.ContainsFunc(events, func(e ledger.Event) bool { return e.Kind == "alert" })
+	})
+	sum := sha256.Sum256([]byte(q.body))
+	for _, e := range r.sim.Effects("plain") {
+		if e.BodyHash != hex.EncodeToString(sum[:]) {
+			t.Errorf("what is not stored was changed on its way: %+v", e)
+		}
 	}
 }
 

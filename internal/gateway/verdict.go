@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -45,11 +46,15 @@ var permanent = []int{400, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501
 
 // judge reads a provider's non-2xx answer, or an error it put into a 200.
 func (e *execution) judge(status int, header map[string][]string, body []byte) verdict {
-	v := judge(e.wf, e.effect == ledger.EffectExternal, signal.Answer{Provider: string(e.spec.Wire),
-		Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(), Status: status, Header: header, Body: body,
-		Phase: signal.BeforeFirstToken})
+	v := judge(e.wf, e.effect == ledger.EffectExternal, e.received(status, header, body))
 	e.cool(&v)
 	return v
+}
+
+// received is an answer of which no client has seen anything, as package signal takes it.
+func (e *execution) received(status int, header map[string][]string, body []byte) signal.Answer {
+	return signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(),
+		Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
 }
 
 // judge is what a failure means for its intent, whatever else is known of the call.
@@ -181,7 +186,7 @@ func (e *execution) cause() error {
 	if e.ctx.Err() == nil {
 		return nil
 	}
-	return cause(e.ctx)
+	return context.Cause(e.ctx)
 }
 
 // leftAlone says that a call was broken off because no client was left.

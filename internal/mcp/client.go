@@ -58,6 +58,7 @@ func (s *session) noticeServer(m *message, h head) {
 		s.greeting.ready = true
 		s.mu.Unlock()
 		c.link.listen()
+		s.p.opened(s)
 	}
 }
 
@@ -106,11 +107,25 @@ func (s *session) request(m *message, h head, to sink) {
 	if h.version == "" {
 		h.version = modernVersion(m.params)
 	}
+	if meta := ownMeta(m); meta != nil {
+		s.introduce(meta)
+	}
 	if m.method == "tools/call" && !s.srv.bare {
 		s.callTool(m, h, to)
 		return
 	}
 	s.forward(&pending{client: m.id, m: m, name: nameOf(m), head: h, to: to, read: reads[m.method]})
+}
+
+// introduce remembers what a client of MCP 2026-07-28 says of itself: a request of the proxy's own must say it, too.
+func (s *session) introduce(meta json.RawMessage) {
+	s.mu.Lock()
+	first := s.greeting.meta == nil
+	s.greeting.meta = meta
+	s.mu.Unlock()
+	if first {
+		s.p.opened(s)
+	}
 }
 
 // nameOf is what Mcp-Name bears for a message.

@@ -56,6 +56,7 @@ func (f *flight) success(v verdict, stored json.RawMessage) intent.Settlement {
 
 // succeed settles the call, before its answer leaves where durability is strict (semantics 28), and answers.
 func (f *flight) succeed(v verdict, stored, shown json.RawMessage) {
+	f.attempted(v.end, v.kind)
 	err := f.op.Settle(f.success(v, stored), !f.strict(), f.landed(stored))
 	f.record(err)
 	meta := map[string]any{metaIntent: f.op.ID()}
@@ -89,6 +90,7 @@ func (f *flight) landed(value json.RawMessage) func(error) {
 // fail records a call that certainly did nothing, and frees its key before anybody hears of it.
 func (f *flight) fail(v verdict, got reply) {
 	f.c.s.srv.history.remove(f.seq)
+	f.attempted(v.end, v.kind)
 	if v.end == ledger.AttemptNotSent && f.op.Status().Attempt == 1 {
 		f.record(f.op.NotSent(v.reason, v.rule))
 	} else {
@@ -120,6 +122,7 @@ func (f *flight) lose(v verdict, said *message) {
 		body = &ledger.Body{Kind: ledger.BodyPartial, ContentType: "application/json", Data: said.raw}
 	}
 	v.end = ledger.AttemptUnknown
+	f.attempted(v.end, v.kind)
 	id := f.op.ID()
 	if !f.op.Head().Hold {
 		f.record(f.op.Settle(intent.Settlement{Ending: v.ending(), Outcome: ledger.OutcomeFailed, Reason: v.reason, Visibility: ledger.VisComplete}, false, nil))
@@ -136,6 +139,7 @@ func (f *flight) lose(v verdict, said *message) {
 // interrupt records a call that this process can no longer wait for.
 func (f *flight) interrupt() {
 	const why = "holdfast was told to stop before the answer came"
+	f.attempted(ledger.AttemptUnknown, "interrupted")
 	f.p.held.add(f.c, f.op.ID())
 	f.record(f.op.Interrupt(why))
 	f.refuse(f.c.unknownWords(f.op.ID(), why))
@@ -184,6 +188,7 @@ func (f *flight) record(err error) {
 // input ends an attempt over which the server asks the client for something first. The client's next call with the same
 // arguments goes on with it; what the client adds to it is no part of its key, so that a continuation is never a duplicate.
 func (f *flight) input(v verdict, got reply) {
+	f.attempted(v.end, v.kind)
 	f.c.s.srv.history.remove(f.seq)
 	f.record(f.op.EndAttempt(v.ending()))
 	f.p.park(f.op.ID())

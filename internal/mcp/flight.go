@@ -20,7 +20,8 @@ type flight struct {
 	p     *Proxy
 	c     *call
 	op    *intent.Op
-	seq   int64 // in the server's history; 0: not there
+	seq   int64     // in the server's history; 0: not there
+	begun time.Time // when it was sent
 	reply chan reply
 	ended chan string // status of the task it became
 	final chan json.RawMessage
@@ -205,6 +206,10 @@ func (f *flight) start(waiting *ledger.Record) (again bool) {
 	}
 	r := &pending{m: f.c.sent, name: f.c.tool, head: f.c.head, to: progressOnly{f}, done: f.done}
 	out, err := f.c.s.register(conn, r)
+	if errors.Is(err, errMemory) || errors.Is(err, errBusy) {
+		f.refuse(refusal{code: "shed", safe: safeYes, text: "Nothing was executed: " + err.Error() + ". It is safe to call again later."})
+		return false
+	}
 	if err != nil {
 		f.refuse(refusal{code: "server_unavailable", safe: safeYes, text: "Nothing was executed: the session is over."})
 		return false
@@ -287,6 +292,7 @@ func (f *flight) send(c *conn, out outgoing) {
 	defer stop()
 	over := time.AfterFunc(f.c.rule.Timeout, stop)
 	defer over.Stop()
+	f.begun = time.Now()
 	mutant.Point("send.before")
 	if err := c.link.send(ctx, out); err != nil {
 		c.unanswered(out.id, asSendError(err))

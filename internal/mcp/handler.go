@@ -98,10 +98,21 @@ func (x *exchange) delete() {
 }
 
 func (x *exchange) post() {
-	in := http.NewResponseController(x.w)
-	_ = in.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
-	body, err := readAll(x.r.Body, x.p.limits().MaxRequestBytes)
-	_ = in.SetReadDeadline(time.Time{})
+	held, room := x.holdBody()
+	if !room {
+		x.shed()
+		return
+	}
+	in := &charged{r: x.r.Body, mem: x.p.memory, held: held}
+	defer func() { x.p.memory.GiveBody(in.held) }()
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
+	body, err := readAll(in, x.p.limits().MaxRequestBytes)
+	_ = rc.SetReadDeadline(time.Time{})
+	if errors.Is(err, errMemory) {
+		x.shed()
+		return
+	}
 	if errors.Is(err, errTooLarge) {
 		refuse(x.w, http.StatusRequestEntityTooLarge, "request_too_large", err.Error())
 		return
@@ -130,6 +141,11 @@ func (x *exchange) post() {
 		return
 	}
 	x.hand(each, begins)
+}
+
+func (x *exchange) shed() {
+	x.w.Header().Set("Retry-After", "5")
+	refuse(x.w, http.StatusServiceUnavailable, "shed", errMemory.Error())
 }
 
 // isModern says that a message belongs to no session, which MCP has known since 2026-07-28.

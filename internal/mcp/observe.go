@@ -1,6 +1,8 @@
 package mcp
 
 import (
+	"time"
+
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -12,6 +14,9 @@ type Observer interface {
 	// Duplicate is a call that repeats one that is settled, in_flight, unknown or observed.
 	Duplicate(workflow, of string)
 	StoreError(workflow string)
+	// ToolAttempt is one call of a write tool that was sent and has ended, as it stands in the log; kind says what went wrong,
+	// and is empty after a success.
+	ToolAttempt(workflow, tier string, end ledger.AttemptEnd, kind string, took time.Duration)
 }
 
 type silent struct{}
@@ -19,6 +24,14 @@ type silent struct{}
 func (silent) Lookup(string)            {}
 func (silent) Duplicate(string, string) {}
 func (silent) StoreError(string)        {}
+
+func (silent) ToolAttempt(string, string, ledger.AttemptEnd, string, time.Duration) {}
+
+// attempted reports the end of the flight's attempt.
+func (f *flight) attempted(end ledger.AttemptEnd, kind string) {
+	name := f.c.s.srv.name
+	f.p.observer.ToolAttempt(name, name, end, kind, time.Since(f.begun))
+}
 
 // observe passes a call on unchanged (mode: observe). What would have been done is put on record beside it, and a store that is
 // away only costs the record.
@@ -49,11 +62,12 @@ func (s *session) observe(c *call, to sink) {
 	if c.base != "" {
 		s.srv.history.add(c.base)
 	}
+	begun := time.Now()
 	r.done = func(got reply) {
 		if got.fail != nil && s.again(r, got.fail) { // what was not sent
 			return
 		}
-		s.p.begin(func() { s.observed(c, op, got) })
+		s.p.begin(func() { s.observed(c, op, begun, got) })
 		r.resent = true
 		s.answer(r, got)
 	}
@@ -61,8 +75,9 @@ func (s *session) observe(c *call, to sink) {
 }
 
 // observed puts on record how a call that was only watched ended.
-func (s *session) observed(c *call, op *intent.Op, got reply) {
+func (s *session) observed(c *call, op *intent.Op, begun time.Time, got reply) {
 	v := c.rule.judge(got)
+	s.p.observer.ToolAttempt(s.srv.name, s.srv.name, v.end, v.kind, time.Since(begun))
 	var err error
 	switch {
 	case v.end == ledger.AttemptUnknown && op.Head().Hold:

@@ -28,6 +28,9 @@ type Config struct {
 	Log      *intent.Log
 	Observer Observer
 	Logger   *slog.Logger
+	// Memory counts the bodies of calls on their way against limits.body_memory, together with whoever else holds some;
+	// nil counts the proxy's alone.
+	Memory Memory
 	// Store is the log's file where no admin API is served, so that whoever settles a call has to name it; else empty.
 	Store string
 	// Stderr gets what servers that run as child processes write there. Default: nowhere.
@@ -46,6 +49,7 @@ type Proxy struct {
 	logger   *slog.Logger
 	stderr   io.Writer
 	store    string
+	memory   Memory
 	most     int
 	idle     time.Duration
 	client   *http.Client
@@ -59,6 +63,7 @@ type Proxy struct {
 	sessions map[string]*session
 	flights  map[string]*flight // by key, for whoever calls the same
 	aloft    map[*flight]struct{}
+	wanted   map[string]struct{}    // servers that somebody would look at, if there were a session
 	parked   map[string]*time.Timer // intents whose server waits for the client's input
 	draining bool
 	closed   bool
@@ -84,7 +89,7 @@ const (
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
 	p := &Proxy{ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
-		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}}
+		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}}
 	p.policy.Store(c.Policy)
 	if p.observer == nil {
 		p.observer = silent{}
@@ -100,6 +105,9 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 	}
 	if p.idle <= 0 {
 		p.idle = defaultIdle
+	}
+	if p.memory = c.Memory; p.memory == nil {
+		p.memory = &budget{max: p.limits().BodyMemory}
 	}
 	p.client = newClient(http.DefaultTransport.(*http.Transport).Clone())
 	for i := range c.Policy.MCP.Servers {

@@ -70,11 +70,20 @@ func (c *clock) pass(d time.Duration) {
 }
 
 type counts struct {
-	mu   sync.Mutex
-	dups map[string]int
+	mu       sync.Mutex
+	dups     map[string]int
+	attempts map[string]int // by end and kind
 }
 
-func (c *counts) Lookup(string)     {}
+func (c *counts) Lookup(string) {}
+func (c *counts) ToolAttempt(_, _ string, end ledger.AttemptEnd, kind string, took time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.attempts == nil {
+		c.attempts = map[string]int{}
+	}
+	c.attempts[end.String()+" "+kind]++
+}
 func (c *counts) StoreError(string) {}
 func (c *counts) Duplicate(_, of string) {
 	c.mu.Lock()
@@ -94,11 +103,12 @@ mcp:
       %s
       tools:
         keyed: {effect: external, key: "{n}", timeout: 2s}
-        quick: {effect: external, timeout: 150ms}
+        quick: {effect: external, timeout: 500ms}
+        asked: {effect: external, timeout: 2s}
         fails: {effect: external, failed: "body.isError"}
         watched: {effect: external, mode: observe}
         looks: {effect: read}
-        costs: {effect: generation, timeout: 150ms}
+        costs: {effect: generation, timeout: 500ms}
         both: {effect: external, failed: 'result contains "bad"', succeeded: 'result contains "good"'}
 `
 
@@ -182,11 +192,16 @@ func (r *rig) end() {
 // happened counts the far side's effects.
 func (r *rig) happened(want int) {
 	r.Helper()
-	b, err := os.ReadFile(r.effects)
-	if err != nil && !os.IsNotExist(err) {
-		r.Fatal(err)
+	var b []byte
+	effects := func() int {
+		var err error
+		if b, err = os.ReadFile(r.effects); err != nil && !os.IsNotExist(err) {
+			r.Fatal(err)
+		}
+		return strings.Count(string(b), "\n")
 	}
-	if got := strings.Count(string(b), "\n"); got != want {
+	r.until("as many effects", func() bool { return effects() >= want }) // one may come behind its call's time-out
+	if got := effects(); got != want {
 		r.Errorf("%d effects, want %d:\n%s", got, want, b)
 	}
 }
@@ -200,14 +215,16 @@ func (r *rig) intents() []*ledger.Record {
 	return all
 }
 
+// patience is only there to name the test that hangs.
+const patience = 2 * time.Minute
+
 // until waits for something that another goroutine does.
 func (r *rig) until(what string, f func() bool) {
 	r.Helper()
-	for range 5000 {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(time.Millisecond) {
 		if f() {
 			return
 		}
-		<-time.After(time.Millisecond)
 	}
 	r.Fatal("never came: " + what)
 }
@@ -289,7 +306,7 @@ func (r *rig) wait(ch <-chan string) string {
 	select {
 	case got := <-ch:
 		return got
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		r.Fatal("no answer")
 		return ""
 	}

@@ -45,6 +45,7 @@ type greeting struct {
 	hello json.RawMessage // params of initialize
 	said  bool            // the server has answered it
 	ready bool            // the client said notifications/initialized
+	meta  json.RawMessage // what a client without a session says of itself in each request (2026-07-28)
 	level json.RawMessage // params of the last logging/setLevel
 	subs  map[string]json.RawMessage
 }
@@ -71,6 +72,7 @@ type pending struct {
 	done   func(reply)
 	resent bool
 	read   bool // may be sent again, since it changes nothing
+	charge int  // bytes of it that count as memory
 }
 
 // reply is what became of a request: its answer, or why there is none.
@@ -120,6 +122,10 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	if len(s.pending) >= maxPending {
 		return outgoing{}, errBusy
 	}
+	if !s.p.memory.TakeBody(len(raw)) {
+		return outgoing{}, errMemory
+	}
+	r.charge = len(raw)
 	r.id, r.conn = s.p.next(), c
 	s.pending[r.id] = r
 	s.used = time.Now()
@@ -152,6 +158,7 @@ func (s *session) takeLocked(id int64) *pending {
 		return nil
 	}
 	delete(s.pending, id)
+	s.p.memory.GiveBody(r.charge)
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}
@@ -165,7 +172,7 @@ func (s *session) ask(ctx context.Context, c *conn, method string, params json.R
 		return nil, err
 	}
 	got := make(chan reply, 1)
-	r := &pending{m: m, done: func(r reply) { got <- r }}
+	r := &pending{m: m, name: nameOf(m), done: func(r reply) { got <- r }}
 	r.head.version = modernVersion(params)
 	out, err := s.register(c, r)
 	if err != nil {
@@ -232,6 +239,11 @@ func (s *session) close() {
 		c.fail(&sendError{sent: true, err: errClosed})
 		c.link.close()
 	}
+	s.mu.Lock()
+	for id := range s.pending { // whose late answer would have been evidence
+		s.takeLocked(id)
+	}
+	s.mu.Unlock()
 	if s.web != nil {
 		s.web.close()
 	}

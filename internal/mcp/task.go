@@ -168,8 +168,10 @@ func (f *flight) taskVerdict(v verdict, value, created json.RawMessage) {
 	}
 	switch v.end {
 	case ledger.AttemptSuccess:
+		f.attempted(v.end, v.kind)
 		f.record(f.op.Settle(f.success(v, created), false, f.landed(created)))
 	case ledger.AttemptFailed:
+		f.attempted(v.end, v.kind)
 		f.c.s.srv.history.remove(f.seq)
 		f.record(f.op.Settle(intent.Settlement{Ending: v.ending(), Outcome: ledger.OutcomeFailed, Reason: v.reason, Visibility: ledger.VisComplete}, false, nil))
 	default:

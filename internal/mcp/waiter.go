@@ -29,24 +29,26 @@ func (s *session) wait(c *call, to sink) *waiter {
 
 // answer ends the wait.
 func (w *waiter) answer(raw []byte) {
-	s := w.c.s
-	s.mu.Lock()
-	_, waits := s.calls[w]
-	delete(s.calls, w)
-	s.mu.Unlock()
-	if waits {
+	if w.ended() {
 		w.to.answer(raw)
 	}
+}
+
+// ended takes w out of those who wait, and says whether it was among them.
+func (w *waiter) ended() bool {
+	s := w.c.s
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, waits := s.calls[w]
+	delete(s.calls, w)
+	return waits
 }
 
 func (w *waiter) say(r refusal) { w.answer(w.c.said(w.id, r)) }
 
 // leave takes a request out that was cancelled. It returns what to cancel at the server: nothing while others wait.
 func (w *waiter) leave() *pending {
-	s := w.c.s
-	s.mu.Lock()
-	delete(s.calls, w)
-	s.mu.Unlock()
+	w.ended()
 	w.to.drop()
 	f := w.f.Load()
 	if f == nil {
@@ -92,12 +94,7 @@ func (w *waiter) again(id string, value json.RawMessage, age time.Duration) {
 
 // pass ends the wait with the server's own HTTP refusal: 401 tells a client how to get a credential.
 func (w *waiter) pass(e *sendError) {
-	s := w.c.s
-	s.mu.Lock()
-	_, waits := s.calls[w]
-	delete(s.calls, w)
-	s.mu.Unlock()
-	if waits {
+	if w.ended() {
 		w.to.refuse(w.id, e)
 	}
 }

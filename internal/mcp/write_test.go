@@ -276,6 +276,11 @@ func TestTaskIsDispatchedUntilItEnds(t *testing.T) {
 	r.until("the task's end", func() bool { return r.intents()[0].Outcome == ledger.OutcomeSuccess })
 	r.says(c.ask("tools/call", ask), "result.task.taskId", task, "_meta.replayed", true)
 	r.happened(1)
+	r.counts.mu.Lock()
+	defer r.counts.mu.Unlock()
+	if got := r.counts.attempts["success "]; got != 1 || len(r.counts.attempts) != 1 {
+		t.Errorf("attempts: %v", r.counts.attempts)
+	}
 }
 
 // What a person has settled stays settled for a client that comes back to another process.

@@ -94,21 +94,38 @@ func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {
 			k.fail(path+".sql", "does not say which database", "write dsn: postgres://reader@host/db")
 		}
 		k.password(path+".dsn", r.DSN)
-		if s := r.DSN.Scheme(); !r.DSN.IsZero() && s != "sqlite" {
-			k.warn(path+".dsn", "accepted, not yet acted on by this version: a "+s+" database is not read, and the outcome waits for holdfast intents resolve", "write sqlite:FILE, or get")
-		}
 	case r.Tool != "" && place != reconcileMCP:
 		k.fail(path+".tool", "there is no MCP server here whose tool could be called", "write get or sql")
 	case r.OpenAIResponse && place != reconcileWorkflow:
 		k.fail(path+".openai_response", "only a workflow's calls are OpenAI responses", "write get, tool or sql")
 	}
-	if len(r.Arguments) > 0 && r.Tool == "" {
-		k.warn(path+".arguments", "are used by tool only", "remove them")
+	if r.Metadata && !r.OpenAIResponse {
+		k.fail(path+".metadata", "is for openai_response", "write openai_response: true beside it, or remove it")
 	}
+	k.arguments(path, r, place)
+}
+
+// arguments holds what a read is made with. An MCP server is never given a key, so that one that is looked for there would never
+// be found: an absence that means nothing.
+func (k *checker) arguments(path string, r *Reconcile, place reconcilePlace) {
+	if len(r.Arguments) > 0 && r.Tool == "" && r.SQL == "" {
+		k.warn(path+".arguments", "are used by tool and sql only", "remove them")
+	}
+	const noKey, instead = "an MCP server is given no key that could be looked for", `use the call's own arguments, e.g. "{customer_id}"`
 	for _, a := range r.Arguments {
-		if _, what := templateFields(a.Value); what != "" {
+		fields, what := templateFields(a.Value)
+		if what != "" {
 			k.fail(join(path+".arguments", a.Name), what, `write field names in braces, e.g. "{customer_id}"`)
 		}
+		if place == reconcileMCP && slices.Contains(fields, "key") {
+			k.fail(join(path+".arguments", a.Name), noKey, instead)
+		}
+	}
+	if fields, _ := templateFields(r.Get); place == reconcileMCP && slices.Contains(fields, "key") {
+		k.fail(path+".get", noKey, instead)
+	}
+	if place == reconcileMCP && r.SQL != "" && len(r.Arguments) == 0 {
+		k.fail(path+".sql", noKey, `write what $1 is, e.g. arguments: {customer: "{customer_id}"}`)
 	}
 }
 

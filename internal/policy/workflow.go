@@ -244,10 +244,11 @@ type Callbacks struct {
 type Reconcile struct {
 	Get            string        `yaml:"get" is:"line" doc:"Path to read, e.g. /charges?ref={key}."`
 	OpenAIResponse bool          `yaml:"openai_response" default:"false" doc:"GET /v1/responses/{id} of a background response."`
+	Metadata       bool          `yaml:"metadata" default:"false" doc:"With openai_response: write metadata.holdfast into chat completions with store: true, and find them by it."`
 	Tool           string        `yaml:"tool" is:"line" doc:"A read tool of the same MCP server."`
-	SQL            string        `yaml:"sql" doc:"One SELECT; $1 is the key."`
+	SQL            string        `yaml:"sql" doc:"One SELECT; $1 is the key, or $1, $2, … are arguments in their order."`
 	DSN            DSN           `yaml:"dsn" is:"sqldsn" doc:"Database of sql."`
-	Arguments      []Argument    `yaml:"arguments,map" doc:"Arguments of tool, as key templates."`
+	Arguments      []Argument    `yaml:"arguments,map" doc:"Arguments of tool or sql, as key templates."`
 	Happened       Expr          `yaml:"happened" doc:"Expression over status, body, result: the effect took place."`
 	NotHappened    Expr          `yaml:"not_happened" doc:"Expression: it did not. Without it: not happened."`
 	When           string        `yaml:"when" default:"realtime" enum:"realtime|batch" doc:"Once at once, then batched; or batched only."`

@@ -45,11 +45,7 @@ var (
 
 // Sim starts `holdfast sim` on a free port and waits until it serves.
 func Sim(c Command) (*Process, error) {
-	p, up, err := launch(c, "sim", simUp)
-	if err != nil {
-		return nil, err
-	}
-	m, err := p.await(up)
+	p, m, err := start(c, "sim", simUp)
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +55,7 @@ func Sim(c Command) (*Process, error) {
 
 // ReverseProxy starts the reference of `holdfast bench` on a free port and waits until it serves.
 func ReverseProxy(c Command) (*Process, error) {
-	p, up, err := launch(c, "bench reverse-proxy", proxyUp)
-	if err != nil {
-		return nil, err
-	}
-	m, err := p.await(up)
+	p, m, err := start(c, "bench reverse-proxy", proxyUp)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +66,7 @@ func ReverseProxy(c Command) (*Process, error) {
 // Serve starts `holdfast serve` on free ports and waits until both accept, recovery behind it. The error wraps
 // ErrDied when the child ended first; then it has been waited for.
 func Serve(c Command) (*Process, error) {
-	p, up, err := launch(c, "serve", serveUp)
-	if err != nil {
-		return nil, err
-	}
-	m, err := p.await(up)
+	p, m, err := start(c, "serve", serveUp)
 	if err != nil {
 		return nil, err
 	}
@@ -100,6 +88,16 @@ func ServeFor(c Command, d time.Duration) error {
 	}
 	p.Kill()
 	return nil
+}
+
+// start launches a command and waits for the line by which it says that it is up; m is what up finds in it.
+func start(c Command, verb string, up *regexp.Regexp) (p *Process, m []string, err error) {
+	p, found, err := launch(c, verb, up)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, err = p.await(found)
+	return p, m, err
 }
 
 func launch(c Command, verb string, up *regexp.Regexp) (*Process, <-chan []string, error) {
@@ -149,7 +147,7 @@ func (p *Process) watch(r *os.File, log io.Writer, up *regexp.Regexp, found chan
 }
 
 // upPatience bounds the wait for a child to serve.
-const upPatience = 30 * time.Second
+const upPatience = 2 * time.Minute
 
 func (p *Process) await(up <-chan []string) ([]string, error) {
 	timer := time.NewTimer(upPatience)

@@ -12,18 +12,26 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// openAIResponse reads a stored response by the id that was recorded of it.
-type openAIResponse struct{ s *Set }
+// openAIResponse reads a stored response by the id that was recorded of it, or a stored chat completion by the metadata
+// that was written into it.
+type openAIResponse struct {
+	s    *Set
+	conf *policy.Reconcile
+}
 
 // responseID is an id as OpenAI's answers and events hold it.
 var responseID = regexp.MustCompile(`"id"\s*:\s*"(resp_[A-Za-z0-9_-]{1,200})"`)
 
 // Check implements intent.Reconciler.
 func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Finding, error) {
+	if r.Endpoint == "chat.completions" {
+		return o.checkStored(ctx, r)
+	}
 	e := readEvidence{Get: "/responses/{id}"}
 	id, err := o.recorded(ctx, r)
 	if err != nil {
@@ -35,19 +43,9 @@ func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Fi
 	e.ID = id
 	p := o.s.c.Policy.Provider(r.Provider)
 	if p == nil || p.APIKey.IsZero() {
-		return cannotTell("the provider has no api_key of its own here to read with", e), nil
+		return cannotTell(noOwnKey, e), nil
 	}
-	base := strings.TrimSuffix(p.BaseURL, "/")
-	if !strings.HasSuffix(base, "/v1") {
-		base += "/v1"
-	}
-	target, err := url.Parse(base + "/responses/" + id)
-	if err != nil {
-		return intent.Finding{}, err
-	}
-	header := providerHeaders(p)
-	header.Set("Accept-Encoding", "identity")
-	a, body, err := o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header})
+	a, body, err := o.read(ctx, p, "/responses/"+id)
 	if err != nil {
 		return cannotTell("the provider could not be read", e), nil
 	}
@@ -67,6 +65,23 @@ func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Fi
 		f.Reason = "the response ended without an answer; whether its tools acted is for a person"
 	}
 	return f, nil
+}
+
+const noOwnKey = "the provider has no api_key of its own here to read with"
+
+// read makes one request of the provider's API.
+func (o *openAIResponse) read(ctx context.Context, p *policy.Provider, path string) (policy.Answer, []byte, error) {
+	base := strings.TrimSuffix(p.BaseURL, "/")
+	if !strings.HasSuffix(base, "/v1") {
+		base += "/v1"
+	}
+	target, err := url.Parse(base + path)
+	if err != nil {
+		return policy.Answer{}, nil, err
+	}
+	header := providerHeaders(p)
+	header.Set("Accept-Encoding", "identity")
+	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header})
 }
 
 // recorded finds the id in the history, where it was noted as soon as it came, and in what is left of the answer.

@@ -21,8 +21,10 @@ import (
 
 // ToolReader calls a read-only tool of an MCP server. It is safe for concurrent use.
 type ToolReader interface {
-	// ReadTool returns the tool's structured result, else its text. It refuses a tool that is not read-only.
-	ReadTool(ctx context.Context, server, tool string, arguments json.RawMessage) (result any, err error)
+	// ReadTool asks the server that r was sent to, as r's caller would. It returns the tool's structured result, else its
+	// text; failed says that the tool reports an error with it. It refuses a tool that is not read-only. Errors:
+	// intent.ErrNotNow where this process has no way to the server just now.
+	ReadTool(ctx context.Context, r *ledger.Record, tool string, arguments json.RawMessage) (result any, failed bool, err error)
 }
 
 // Config makes a Set. Tools may be nil: then what an MCP server's tool would show cannot be told.
@@ -104,7 +106,7 @@ func (s *Set) make(path string, r *policy.Reconcile, at place) error {
 	case r.Get != "":
 		made, err = s.newGet(r, at)
 	case r.OpenAIResponse:
-		made = &openAIResponse{s}
+		made = &openAIResponse{s, r}
 	case r.SQL != "":
 		made, err = s.newSQL(r)
 	case r.Tool != "":
@@ -217,9 +219,9 @@ func (s *Set) rule(r *ledger.Record) (conf *policy.Reconcile, keep, attempt time
 	return w.Reconcile, w.Idempotency.TTL, w.Timeouts.Attempt
 }
 
-// outbound is the key that the far side was given.
+// outbound is the key that the far side was given. An MCP server is given none.
 func (s *Set) outbound(r *ledger.Record) string {
-	if r.Key == "" {
+	if r.Key == "" || r.Provider == mcpProvider {
 		return ""
 	}
 	return idempotency.OutboundKey(s.secret, r.Key)

@@ -290,7 +290,6 @@ env: test
 workflows:
   refunds: {effect: external, reconcile: {sql: "SELECT id, amount, note FROM charges WHERE ref = $1", dsn: "sqlite:DIR/far.db", happened: "len(result) > 0 && result[0].amount > 1"}}
   writes: {match: {paths: ["/w"]}, effect: external, reconcile: {sql: "SELECT count(*) FROM charges WHERE ref = $1", dsn: "sqlite:DIR/none.db", happened: "true"}}
-  postgres: {match: {paths: ["/p"]}, effect: external, reconcile: {sql: "SELECT 1", dsn: "postgres://reader@127.0.0.1/db", happened: "true"}}
 `
 
 func TestSQL(t *testing.T) {
@@ -331,9 +330,6 @@ func TestSQL(t *testing.T) {
 	}
 	if f := r.check(rec); f.Found != intent.CannotTell {
 		t.Errorf("too many rows: %+v", f)
-	}
-	if f := r.check(r.lose(ledger.Intent{Workflow: "postgres", Provider: "openai", Method: "POST", Path: "/p"}, "", nil)); f.Found != intent.CannotTell || !strings.Contains(f.Reason, "postgres") {
-		t.Errorf("%+v", f)
 	}
 }
 
@@ -392,6 +388,74 @@ func TestOpenAIResponse(t *testing.T) {
 	}
 }
 
+const storedConfig = `
+env: test
+providers:
+  openai: {type: openai, base_url: "FAR/v1", api_key: "provider-credential"}
+workflows:
+  chat: {on_unknown: hold, reconcile: {openai_response: true, metadata: true}}
+  plain: {match: {paths: ["/p"]}, on_unknown: hold, reconcile: {openai_response: true}}
+`
+
+// TestStoredCompletion believes a mark alone, on whichever page it stands, and no absence.
+func TestStoredCompletion(t *testing.T) {
+	r := newRig(t, storedConfig)
+	secret, err := r.store.Secret(t.Context(), "hmac")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := ledger.Intent{Workflow: "chat", Provider: "openai", Method: "POST", Path: "/v1/chat/completions", Endpoint: "chat.completions"}
+	unmarked := r.lose(h, "", nil)
+	if f := r.check(unmarked); f.Found != intent.CannotTell || r.far.last() != nil {
+		t.Errorf("nothing was written into it: %+v", f)
+	}
+	mark := func(rec *ledger.Record, value string) {
+		r.log.Load(rec).Note(ledger.Event{Kind: "note", Evidence: json.RawMessage(`{"metadata":{"holdfast":"` + value + `"}}`)})
+		if err := r.log.Load(rec).Evidence(intent.Ending{Reason: "later"}, nil); err != nil { // behind the note
+			t.Fatal(err)
+		}
+	}
+	mark(unmarked, "of another operation")
+	if f := r.check(unmarked); f.Found != intent.CannotTell || r.far.last() != nil {
+		t.Errorf("another's mark: %+v", f)
+	}
+	rec := r.lose(h, "x", nil)
+	own := idempotency.OutboundKey(secret, rec.ID)
+	mark(rec, own)
+	one := `{"id":"chatcmpl-2","object":"chat.completion","metadata":{"holdfast":"` + own + `"},"choices":[]}`
+	other := `{"id":"chatcmpl-1","metadata":{"holdfast":"x","n":"` + own + `"}}`
+	for body, want := range map[string]intent.Found{
+		`{"object":"list","data":[` + one + `],"has_more":false}`:                     intent.Happened,
+		`{"data":[` + other + `,` + one + `],"has_more":true,"last_id":"chatcmpl-2"}`: intent.Happened,
+		`{"data":[` + other + `],"has_more":false,"last_id":"chatcmpl-1"}`:            intent.CannotTell, // it does not filter
+		`{"data":[],"has_more":false}`:                                                intent.CannotTell,
+		`{"data":[` + other + `],"has_more":true,"last_id":"chatcmpl-1"}`:             intent.CannotTell, // for ever
+		`{"data":{"0":` + one + `}}`:                                                  intent.CannotTell,
+		`no json`:                                                                     intent.CannotTell,
+	} {
+		r.far.says(200, body)
+		f := r.check(rec)
+		if f.Found != want || (f.Answer != nil) != (want == intent.Happened) || want == intent.Happened && string(f.Body.Data) != one {
+			t.Errorf("%s: %+v", body, f)
+		}
+		if asked := r.far.last(); asked.URL.Query().Get("metadata[holdfast]") != own || asked.URL.Path != "/v1/chat/completions" || asked.Header.Get("Authorization") != "Bearer provider-credential" {
+			t.Errorf("asked %s %v", asked.URL, asked.Header)
+		}
+	}
+	r.far.says(200, `{"data":[`+other+`],"has_more":true,"last_id":"chatcmpl-1"}`)
+	if _ = r.check(rec); r.far.last().URL.Query().Get("after") != "chatcmpl-1" {
+		t.Errorf("the next page: %s", r.far.last().URL)
+	}
+	r.far.says(403, `{}`)
+	if f := r.check(rec); f.Found != intent.CannotTell {
+		t.Errorf("refused: %+v", f)
+	}
+	h.Workflow = "plain"
+	if f := r.check(r.lose(h, "xy", nil)); f.Found != intent.CannotTell || !strings.Contains(f.Reason, "metadata") {
+		t.Errorf("not opted in: %+v", f)
+	}
+}
+
 const mcpConfig = `
 env: test
 mcp:
@@ -399,44 +463,56 @@ mcp:
     orders:
       url: FAR/mcp
       tools:
-        create_order: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}", n: "{count}", text: "order {count} of {customer_id}", ref: "{key}"}, happened: "len(result.orders) > 0"}}
+        create_order: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}", n: "{count}", text: "order {count} of {customer_id}"}, happened: "len(result.orders) > 0"}}
+        keyed: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}"}, happened: "len(result.orders) > 0", not_happened: 'result == "unknown customer"'}}
 `
 
-type reader func(server, tool string, arguments json.RawMessage) (any, error)
+type reader func(server, tool string, arguments json.RawMessage) (any, bool, error)
 
-func (f reader) ReadTool(_ context.Context, server, tool string, arguments json.RawMessage) (any, error) {
-	return f(server, tool, arguments)
+func (f reader) ReadTool(_ context.Context, r *ledger.Record, tool string, arguments json.RawMessage) (any, bool, error) {
+	return f(r.Workflow, tool, arguments)
 }
 
 func TestTool(t *testing.T) {
 	r := newRig(t, mcpConfig)
 	rec := r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "create_order"},
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_order","arguments":{"customer_id":"c1","count":12345678901234567890}}}`, nil)
-	if f := r.check(rec); f.Found != intent.CannotTell {
-		t.Errorf("without a way to the server: %+v", f)
+	plan, _ := r.set.Plan(rec)
+	if _, err := plan.Reconciler.Check(t.Context(), rec); !errors.Is(err, intent.ErrNotNow) {
+		t.Errorf("without a way to the server: %v", err)
 	}
 	var result any
+	var isError bool
 	var failed error
-	r.set.ReadTools(reader(func(server, tool string, arguments json.RawMessage) (any, error) {
-		want := `"customer":"c1","n":12345678901234567890`
-		if server != "orders" || tool != "find_order" || !strings.Contains(string(arguments), want) ||
-			!strings.Contains(string(arguments), `"text":"order 12345678901234567890 of c1"`) {
+	r.set.ReadTools(reader(func(server, tool string, arguments json.RawMessage) (any, bool, error) {
+		if server != "orders" || tool != "find_order" || !strings.Contains(string(arguments), `"customer":"c1"`) {
 			t.Errorf("called %s of %s with %s", tool, server, arguments)
 		}
-		return result, failed
+		if want := `"n":12345678901234567890,"text":"order 12345678901234567890 of c1"`; strings.Contains(string(arguments), `"n"`) && !strings.Contains(string(arguments), want) {
+			t.Errorf("called with %s", arguments)
+		}
+		return result, isError, failed
 	}))
+	other := r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "keyed"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"keyed","arguments":{"customer_id":"c1"}}}`, nil)
 	for _, c := range []struct {
-		result any
-		err    error
-		want   intent.Found
+		rec     *ledger.Record
+		result  any
+		isError bool
+		err     error
+		want    intent.Found
 	}{
-		{map[string]any{"orders": []any{1}}, nil, intent.Happened},
-		{map[string]any{"orders": []any{}}, nil, intent.DidNotHappen},
-		{"some text", nil, intent.CannotTell},
-		{nil, errors.New("it writes"), intent.CannotTell},
+		{rec, map[string]any{"orders": []any{1}}, false, nil, intent.Happened},
+		{rec, map[string]any{"orders": []any{}}, false, nil, intent.DidNotHappen},
+		{rec, map[string]any{"orders": []any{1}}, true, nil, intent.CannotTell},
+		{rec, map[string]any{"orders": []any{}}, true, nil, intent.CannotTell},
+		{rec, "some text", false, nil, intent.CannotTell},
+		{rec, nil, false, errors.New("it writes"), intent.CannotTell},
+		{other, "unknown customer", true, nil, intent.DidNotHappen},
+		{other, "the database is busy", true, nil, intent.CannotTell},
 	} {
-		result, failed = c.result, c.err
-		if f := r.check(rec); f.Found != c.want {
+		result, isError, failed = c.result, c.isError, c.err
+		if f := r.check(c.rec); f.Found != c.want {
 			t.Errorf("%v: %+v", c.result, f)
 		}
 	}

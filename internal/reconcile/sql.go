@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/ncruces/go-sqlite3/driver"
@@ -25,73 +26,101 @@ const (
 
 // query reads a database that the effect would show in.
 type query struct {
-	s    *Set
-	conf *policy.Reconcile
-	db   *sql.DB // nil: of a kind that this version does not read
+	s         *Set
+	conf      *policy.Reconcile
+	db        *sql.DB
+	postgres  bool
+	arguments []*template // $1, $2, …; none: $1 is the key
 }
 
 func (s *Set) newSQL(r *policy.Reconcile) (intent.Reconciler, error) {
-	q := &query{s: s, conf: r}
-	if r.DSN.Scheme() != "sqlite" {
-		return q, nil
+	q := &query{s: s, conf: r, postgres: r.DSN.Scheme() != "sqlite"}
+	for _, a := range r.Arguments {
+		t, err := parseTemplate(a.Value)
+		if err != nil {
+			return nil, fmt.Errorf("arguments.%s: %w", a.Name, err)
+		}
+		q.arguments = append(q.arguments, t)
 	}
-	path, err := filepath.Abs(r.DSN.Path())
+	var err error
+	q.db, err = s.dbs.get(r.DSN.Reveal(), func() (*sql.DB, error) {
+		if q.postgres {
+			return openPostgres(r.DSN.Reveal())
+		}
+		return openSQLite(r.DSN.Path())
+	})
 	if err != nil {
-		return nil, fmt.Errorf("dsn: %w", err)
-	}
-	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
-		RawQuery: "mode=ro&_pragma=busy_timeout(2000)&_pragma=query_only(1)"}
-	if q.db, err = s.dbs.get(name.String()); err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
 	return q, nil
 }
 
-// databases are those that are open, by name. They are few: a configuration's, and those of the ones before it.
+// databases are those that are open, by their DSN. They are few: a configuration's, and those of the ones before it.
 type databases struct {
 	mu   sync.Mutex
 	open map[string]*sql.DB
 }
 
-func (d *databases) get(name string) (*sql.DB, error) {
+// get is the database that is open under a DSN, else what open makes.
+func (d *databases) get(dsn string, open func() (*sql.DB, error)) (*sql.DB, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if db := d.open[name]; db != nil {
+	if db := d.open[dsn]; db != nil {
 		return db, nil
 	}
-	db, err := driver.Open(name)
-	if err != nil {
-		return nil, err
+	db, err := open()
+	if err == nil {
+		d.open[dsn] = db
 	}
-	db.SetMaxOpenConns(2)
-	d.open[name] = db
-	return db, nil
+	return db, err
 }
 
 func (d *databases) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var errs []error
-	for name, db := range d.open {
+	for dsn, db := range d.open {
 		errs = append(errs, db.Close())
-		delete(d.open, name)
+		delete(d.open, dsn)
 	}
 	return errors.Join(errs...)
+}
+
+func openSQLite(path string) (*sql.DB, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
+		RawQuery: "mode=ro&_pragma=busy_timeout(2000)&_pragma=query_only(1)"}
+	db, err := driver.Open(name.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(2)
+	return db, nil
 }
 
 // Check implements intent.Reconciler.
 func (q *query) Check(ctx context.Context, r *ledger.Record) (intent.Finding, error) {
 	e := readEvidence{SQL: q.conf.SQL}
-	if q.db == nil {
-		return cannotTell("this version reads sqlite: databases only; this one is "+q.conf.DSN.Scheme(), e), nil
+	values, err := q.values(ctx, r)
+	if err != nil {
+		return cannotTell(err.Error(), e), nil
 	}
-	found, err := q.rows(ctx, q.s.outbound(r))
+	found, err := q.rows(ctx, values)
+	if q.postgres {
+		err = plainPostgres(err)
+	}
 	if err != nil {
 		return intent.Finding{Evidence: encode(e)}, err
 	}
 	n := len(found)
 	e.Rows = &n
 	read, err := json.Marshal(found)
+	if err == nil && len(read) > maxRead {
+		err = errTooMuch
+	}
 	if err != nil {
 		return intent.Finding{Evidence: encode(e)}, err
 	}
@@ -106,16 +135,43 @@ func (q *query) Check(ctx context.Context, r *ledger.Record) (intent.Finding, er
 	return f, nil
 }
 
+// values are what the query is asked with, as text: a database reads it as the type that it needs.
+func (q *query) values(ctx context.Context, r *ledger.Record) ([]any, error) {
+	if q.postgres && !strings.Contains(q.conf.SQL, "$1") {
+		return nil, nil // it refuses values that are not used
+	}
+	key := q.s.outbound(r)
+	if len(q.arguments) == 0 {
+		v, err := value("key", key, nil)
+		return []any{v}, err
+	}
+	asked := q.s.arguments(ctx, r)
+	var out []any
+	for _, t := range q.arguments {
+		v, err := t.words(key, asked)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v)
+	}
+	return out, nil
+}
+
 var errTooMuch = errors.New("the query gives more than 100 rows, or a value of more than 64 KiB: narrow it")
 
-// rows runs the query in a transaction that cannot write. $1 is the key that the far side was given.
-func (q *query) rows(ctx context.Context, key string) ([]map[string]any, error) {
+// rows runs the query in a transaction that cannot write.
+func (q *query) rows(ctx context.Context, values []any) ([]map[string]any, error) {
 	tx, err := q.db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	rows, err := tx.QueryContext(ctx, q.conf.SQL, key)
+	if q.postgres {
+		if err := boundPostgres(ctx, tx); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := tx.QueryContext(ctx, q.conf.SQL, values...)
 	if err != nil {
 		return nil, err
 	}

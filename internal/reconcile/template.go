@@ -91,6 +91,11 @@ func (t *template) plain(key string, arguments []byte) (any, error) {
 			return json.RawMessage(v.Raw), nil // as the caller wrote it
 		}
 	}
+	return t.words(key, arguments)
+}
+
+// words fills the template in as text.
+func (t *template) words(key string, arguments []byte) (string, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
 		b.WriteString(p.literal)
@@ -99,7 +104,7 @@ func (t *template) plain(key string, arguments []byte) (any, error) {
 		}
 		v, err := value(p.field, key, arguments)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
 		b.WriteString(v)
 	}

@@ -15,7 +15,6 @@ import (
 type tool struct {
 	s         *Set
 	conf      *policy.Reconcile
-	server    string
 	arguments map[string]*template
 }
 
@@ -23,7 +22,7 @@ func newTool(s *Set, r *policy.Reconcile, server string) (intent.Reconciler, err
 	if server == "" {
 		return nil, errors.New("tool: there is no MCP server here")
 	}
-	t := &tool{s: s, conf: r, server: server, arguments: map[string]*template{}}
+	t := &tool{s: s, conf: r, arguments: map[string]*template{}}
 	for _, a := range r.Arguments {
 		parsed, err := parseTemplate(a.Value)
 		if err != nil {
@@ -39,7 +38,7 @@ func (t *tool) Check(ctx context.Context, r *ledger.Record) (intent.Finding, err
 	e := readEvidence{Tool: t.conf.Tool}
 	reader := t.s.toolReader()
 	if reader == nil {
-		return cannotTell("this process has no way to the MCP server", e), nil
+		return intent.Finding{}, fmt.Errorf("this process has no MCP proxy: %w", intent.ErrNotNow)
 	}
 	asked, key := t.s.arguments(ctx, r), t.s.outbound(r)
 	arguments := make(map[string]any, len(t.arguments))
@@ -54,7 +53,7 @@ func (t *tool) Check(ctx context.Context, r *ledger.Record) (intent.Finding, err
 	if err != nil {
 		return intent.Finding{Evidence: encode(e)}, err
 	}
-	result, err := reader.ReadTool(ctx, t.server, t.conf.Tool, sent)
+	result, failed, err := reader.ReadTool(ctx, r, t.conf.Tool, sent)
 	if err != nil {
 		return intent.Finding{Evidence: encode(e)}, err
 	}
@@ -64,6 +63,20 @@ func (t *tool) Check(ctx context.Context, r *ledger.Record) (intent.Finding, err
 	}
 	e.Bytes, e.SHA256 = len(read), digest(read)
 	f := intent.Finding{Evidence: encode(e), Read: read}
-	f.Found, f.Reason = judge(t.conf, policy.Answer{Result: result, Body: result}, true)
+	a := policy.Answer{Result: result, Body: result}
+	if failed {
+		f.Found, f.Reason = judgeError(t.conf, a)
+	} else {
+		f.Found, f.Reason = judge(t.conf, a, true)
+	}
 	return f, nil
+}
+
+// judgeError reads what a tool reports as an error: an absence where not_happened says so in so many words, and nothing
+// otherwise.
+func judgeError(r *policy.Reconcile, a policy.Answer) (intent.Found, string) {
+	if absent, _ := r.NotHappened.Match(a); absent && !r.NotHappened.IsZero() {
+		return intent.DidNotHappen, "the tool reports an error that shows that there is no effect (not_happened)"
+	}
+	return intent.CannotTell, "the tool reports an error"
 }

@@ -44,23 +44,12 @@ type orders struct{ list []Order }
 
 // add puts an order in the place of all that it overrules. Where nothing is left to be lifted, exceptions go, too.
 func (o *orders) add(n Order) error {
-	var list []Order
-	standing := false
-	for _, old := range o.list {
-		if old.Trip == n.Trip && (n.Pattern == "*" || old.Pattern == n.Pattern) {
-			continue
-		}
-		standing = standing || old.Trip == n.Trip && !old.Lifted
-		list = append(list, old)
-	}
+	list := slices.DeleteFunc(slices.Clone(o.list), func(old Order) bool {
+		return old.Trip == n.Trip && (n.Pattern == "*" || old.Pattern == n.Pattern)
+	})
+	standing := slices.ContainsFunc(list, func(old Order) bool { return old.Trip == n.Trip && !old.Lifted })
 	if n.Lifted && !standing {
-		kept := list[:0]
-		for _, old := range list {
-			if old.Trip != n.Trip {
-				kept = append(kept, old)
-			}
-		}
-		o.list = kept
+		o.list = slices.DeleteFunc(list, func(old Order) bool { return old.Trip == n.Trip })
 		return nil
 	}
 	if len(list) >= maxOrders {

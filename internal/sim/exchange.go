@@ -26,6 +26,7 @@ type exchange struct {
 	q    *request
 	st   Step
 	call *Call
+	made map[int64]*answer // by execution, where the answer is stored
 
 	out  outcome
 	done bool // finish ran
@@ -151,6 +152,7 @@ func (x *exchange) perform() (int64, error) {
 			return 0, err
 		}
 		x.s.record.delivered(x.call, e.Execution, fresh, !fresh)
+		x.s.keep(x, e.Execution)
 		if first == 0 {
 			first = e.Execution
 		}

@@ -21,10 +21,12 @@ func (s *Server) openAIReply(x *exchange, n int64) *reply {
 		return s.chat(x, n)
 	case "chat.completions.get":
 		var body []byte
-		if s.stored.with(q.id, func(k *kept) { body = k.answer.chatBody() }) {
+		if s.stored.with(q.id, func(k *kept) { body = k.answer.storedChat().bytes() }) {
 			return plain(http.StatusOK, body)
 		}
 		return q.notFound("Chat completion with id '" + q.id + "' not found.")
+	case "chat.completions.list":
+		return s.listChats(q)
 	case "responses":
 		return s.responses(x, n)
 	case "responses.get", "responses.cancel", "responses.delete":
@@ -42,10 +44,7 @@ func (q *request) notFound(message string) *reply {
 }
 
 func (s *Server) chat(x *exchange, n int64) *reply {
-	a := newAnswer(x.q, &x.st, n, s.cfg.Now())
-	if gjson.GetBytes(x.q.body, "store").Bool() {
-		s.stored.put(a.chatID(), a)
-	}
+	a := s.answerOf(x, n)
 	if !x.q.stream {
 		return plain(http.StatusOK, a.chatBody())
 	}
@@ -70,7 +69,9 @@ func (a *answer) chatFinish() string {
 }
 
 // chatBody is a chat.completion object.
-func (a *answer) chatBody() []byte {
+func (a *answer) chatBody() []byte { return a.chatDoc().bytes() }
+
+func (a *answer) chatDoc() doc {
 	choices := make(list, a.choices())
 	for i := range choices {
 		message := doc{"role", "assistant", "content", a.text, "refusal", nil, "annotations", list{}}
@@ -82,7 +83,7 @@ func (a *answer) chatBody() []byte {
 		choices[i] = doc{"index", i, "message", message, "logprobs", nil, "finish_reason", a.chatFinish()}
 	}
 	return doc{"id", a.chatID(), "object", "chat.completion", "created", a.created.Unix(), "model", a.model,
-		"choices", choices, "usage", a.chatUsage(), "service_tier", "default", "system_fingerprint", "fp_sim"}.bytes()
+		"choices", choices, "usage", a.chatUsage(), "service_tier", "default", "system_fingerprint", "fp_sim"}
 }
 
 func (a *answer) chatUsage() doc {

@@ -11,10 +11,7 @@ func (a *answer) responseID() string { return a.ident("resp_", 48) }
 
 // responses answers POST /responses. The answer can be read again by its id unless store is false.
 func (s *Server) responses(x *exchange, n int64) *reply {
-	a := newAnswer(x.q, &x.st, n, s.cfg.Now())
-	if store := gjson.GetBytes(x.q.body, "store"); !store.Exists() || store.Bool() {
-		s.stored.put(a.responseID(), a)
-	}
+	a := s.answerOf(x, n)
 	switch {
 	case x.q.stream:
 		return streamed("text/event-stream; charset=utf-8", a.responseContent(), a.responseEvents(0)...)

@@ -96,6 +96,10 @@ func (q *request) route() {
 		}
 		return
 	}
+	if strings.HasSuffix(p, "/chat/completions") && get {
+		q.wire, q.endpoint = wireOpenAI, "chat.completions.list"
+		return
+	}
 	if id, ok := after(p, "/chat/completions/"); ok && get {
 		q.wire, q.endpoint, q.id = wireOpenAI, "chat.completions.get", id
 		return

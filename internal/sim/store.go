@@ -1,6 +1,10 @@
 package sim
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/tidwall/gjson"
+)
 
 // store keeps answers that can be read again by id (OpenAI's GET calls): the newest, within bounds.
 type store struct {
@@ -66,6 +70,46 @@ func (s *store) with(id string, f func(*kept)) bool {
 		f(k)
 	}
 	return k != nil
+}
+
+// keep stores the answer of an execution where that was asked for: with its effect, whatever becomes of the reply.
+func (s *Server) keep(x *exchange, n int64) {
+	store := gjson.GetBytes(x.q.body, "store")
+	chat := x.q.endpoint == "chat.completions" && store.Bool()
+	if !chat && (x.q.endpoint != "responses" || store.Exists() && !store.Bool()) {
+		return
+	}
+	a := newAnswer(x.q, &x.st, n, s.cfg.Now())
+	if x.made == nil {
+		x.made = map[int64]*answer{}
+	}
+	x.made[n] = a
+	if chat {
+		s.stored.put(a.chatID(), a)
+	} else {
+		s.stored.put(a.responseID(), a)
+	}
+}
+
+// answerOf is the answer of an execution, the same that is stored of it.
+func (s *Server) answerOf(x *exchange, n int64) *answer {
+	if a := x.made[n]; a != nil {
+		return a
+	}
+	return newAnswer(x.q, &x.st, n, s.cfg.Now())
+}
+
+// all returns the answers that are there, oldest first.
+func (s *store) all() []*answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*answer, 0, len(s.byID))
+	for _, id := range s.order {
+		if k := s.byID[id]; k != nil {
+			out = append(out, k.answer)
+		}
+	}
+	return out
 }
 
 func (s *store) delete(id string) bool {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/tidwall/gjson"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -141,6 +142,50 @@ func TestStoredResponses(t *testing.T) {
 	}
 	if got := s.Counts("").Effects; got != 1 {
 		t.Errorf("reading had effects: %d in all", got)
+	}
+}
+
+// TestStoredCompletions lists those that were stored, by metadata and in pages, as OpenAI documents it.
+func TestStoredCompletions(t *testing.T) {
+	s := start(t, Config{})
+	var ids []string
+	for i := range 5 {
+		body := fmt.Sprintf(`{"model":"gpt-5","store":%v,"metadata":{"n":"%d","all":"yes"},"messages":[{"role":"user","content":"hello"}]}`, i != 1, i)
+		_, answer := send(t, s, "POST", chatPath, body)
+		if i != 1 { // one that is not stored is not there
+			ids = append(ids, field(&Effect{Body: answer}, "id"))
+		}
+	}
+	var seen []string
+	more, after := true, ""
+	for pages := 0; more; pages++ {
+		_, body := send(t, s, "GET", chatPath+"?metadata[all]=yes&limit=3"+after, "")
+		list := gjson.ParseBytes(body)
+		for _, x := range list.Get("data").Array() {
+			seen = append(seen, x.Get("id").Str)
+		}
+		more, after = list.Get("has_more").Bool(), "&after="+list.Get("last_id").Str
+		if pages > 1 || list.Get("object").Str != "list" || list.Get("first_id").Str != list.Get("data.0.id").Str {
+			t.Fatalf("page %d: %s", pages, body)
+		}
+	}
+	if diff := cmp.Diff(ids, seen); diff != "" {
+		t.Error(diff)
+	}
+	_, body := send(t, s, "GET", chatPath+"?metadata%5Bn%5D=3&order=desc", "")
+	if list := gjson.ParseBytes(body); list.Get("data.#").Int() != 1 || list.Get("data.0.metadata.n").Str != "3" || list.Get("has_more").Bool() {
+		t.Errorf("by metadata: %s", body)
+	}
+	for _, query := range []string{"?metadata[n]=1", "?metadata[n]=9", "?metadata[other]=3", "?model=gpt-4o"} {
+		if _, body := send(t, s, "GET", chatPath+query, ""); gjson.GetBytes(body, "data.#").Int() != 0 {
+			t.Errorf("%s: %s", query, body)
+		}
+	}
+	if resp, _ := send(t, s, "GET", chatPath+"?after=chatcmpl-none", ""); resp.StatusCode != 404 {
+		t.Errorf("behind one that is not there: %s", resp.Status)
+	}
+	if got := s.Counts("").Effects; got != 5 {
+		t.Errorf("%d effects: reading has none", got)
 	}
 }
 

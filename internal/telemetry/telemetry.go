@@ -161,6 +161,11 @@ func (m *Meter) Attempt(a gateway.Attempt) {
 	}
 }
 
+// ToolAttempt implements mcp.Observer: a call of an MCP server's write tool counts as one of a provider does.
+func (m *Meter) ToolAttempt(workflow, tier string, end ledger.AttemptEnd, kind string, took time.Duration) {
+	m.Attempt(gateway.Attempt{Workflow: workflow, Tier: tier, End: end, Error: kind, Took: took})
+}
+
 func statusClass(status int) string {
 	if status < 100 || status > 599 {
 		return "none"

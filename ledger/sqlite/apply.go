@@ -94,15 +94,23 @@ func (s *session) claim(it *item, seq int64) (bool, error) {
 // holder reads whose the claim on key is, and whether it is live: held by an unsettled intent, or kept until a
 // time that has not come.
 func (s *session) holder(key []byte) (id string, live bool, err error) {
-	defer func() { err = errors.Join(err, s.readClaim.Reset()) }()
-	if err := s.readClaim.BindBlob(1, key); err != nil {
-		return "", false, err
+	err = look(s.readClaim, func(st *sqlite3.Stmt) {
+		id = st.ColumnText(0)
+		live = id != "" && (st.ColumnType(1) == sqlite3.NULL || st.ColumnInt64(1) > micros(s.now))
+	}, key)
+	return id, live, err
+}
+
+// look runs a kept query and hands its first row to read, if there is one.
+func look(st *statement, read func(*sqlite3.Stmt), args ...any) (err error) {
+	defer func() { err = errors.Join(err, st.Reset()) }()
+	if err := bindAll(st.Stmt, args...); err != nil {
+		return err
 	}
-	if s.readClaim.Step() {
-		id = s.readClaim.ColumnText(0)
-		live = id != "" && (s.readClaim.ColumnType(1) == sqlite3.NULL || s.readClaim.ColumnInt64(1) > micros(s.now))
+	if st.Step() {
+		read(st.Stmt)
 	}
-	return id, live, s.readClaim.Err()
+	return st.Err()
 }
 
 func (s *session) change(it *item) error {
@@ -170,26 +178,16 @@ func (s *session) find(id string) (at place, err error) {
 	if at, ok := s.recent.find(id); ok {
 		return at, nil
 	}
-	defer func() { err = errors.Join(err, s.findIntent.Reset()) }()
-	if err := bindAll(s.findIntent.Stmt, byID(id)...); err != nil {
-		return at, err
-	}
-	if s.findIntent.Step() {
-		at = place{seq: s.findIntent.ColumnInt64(0), claimed: s.findIntent.ColumnBool(1)}
-	}
-	return at, s.findIntent.Err()
+	err = look(s.findIntent, func(st *sqlite3.Stmt) {
+		at = place{seq: st.ColumnInt64(0), claimed: st.ColumnBool(1)}
+	}, byID(id)...)
+	return at, err
 }
 
 // locate finds an intent, settled or not; seq is 0 when there is none.
 func (s *session) locate(id string) (seq, version int64, err error) {
-	defer func() { err = errors.Join(err, s.findAny.Reset()) }()
-	if err := bindAll(s.findAny.Stmt, byID(id)...); err != nil {
-		return 0, 0, err
-	}
-	if s.findAny.Step() {
-		seq, version = s.findAny.ColumnInt64(0), s.findAny.ColumnInt64(1)
-	}
-	return seq, version, s.findAny.Err()
+	err = look(s.findAny, func(st *sqlite3.Stmt) { seq, version = st.ColumnInt64(0), st.ColumnInt64(1) }, byID(id)...)
+	return seq, version, err
 }
 
 // append adds to an intent's history and bodies, in whatever state it is.
@@ -240,14 +238,8 @@ func (s *session) append(it *item) error {
 
 // notes is how many appends there were while version stood.
 func (s *session) notes(seq, version int64) (n int64, err error) {
-	defer func() { err = errors.Join(err, s.lastNote.Reset()) }()
-	if err := bindAll(s.lastNote.Stmt, seq, version); err != nil {
-		return 0, err
-	}
-	if s.lastNote.Step() {
-		n = s.lastNote.ColumnInt64(0)
-	}
-	return n, s.lastNote.Err()
+	err = look(s.lastNote, func(st *sqlite3.Stmt) { n = st.ColumnInt64(0) }, seq, version)
+	return n, err
 }
 
 func (s *session) events(it *item, seq, version, n int64) error {

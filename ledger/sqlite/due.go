@@ -110,13 +110,13 @@ func (d *duty) sort(list *dueList, found, rows []dueRow, next map[dueAt][]int64)
 		case at <= d.until:
 			rows = append(rows, r)
 			if d.after != nil {
-				key := dueAt{dueBodies, d.after(r) / dueGrain * dueGrain}
+				key := dueAt{dueBodies, dueSecond(d.after(r))}
 				next[key] = append(next[key], r.seq)
 			}
-		case at/dueGrain == list.at/dueGrain:
+		case dueSecond(at) == dueSecond(list.at):
 			list.stay = append(list.stay, r.seq)
 		default:
-			key := dueAt{d.kind, at / dueGrain * dueGrain}
+			key := dueAt{d.kind, dueSecond(at)}
 			next[key] = append(next[key], r.seq)
 		}
 	}

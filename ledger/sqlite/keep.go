@@ -39,20 +39,10 @@ func (l *Ledger) times(ctx context.Context, query string, args ...any) (map[stri
 func (l *Ledger) Cooldown(ctx context.Context, route string, until time.Time, reason string) (time.Time, error) {
 	var now time.Time
 	err := l.inWriter(ctx, func(s *session) error {
-		st, _, err := s.conn.Prepare(`INSERT INTO cooldown (route, until, reason) VALUES (?, ?, ?)
+		return readOnce(s.conn, func(st *sqlite3.Stmt) { now = fromMicros(st.ColumnInt64(0)) },
+			`INSERT INTO cooldown (route, until, reason) VALUES (?, ?, ?)
 			ON CONFLICT (route) DO UPDATE SET reason = iif(excluded.until > until, excluded.reason, reason),
-			until = max(until, excluded.until) RETURNING until`)
-		if err != nil {
-			return err
-		}
-		defer st.Close()
-		if err := bindAll(st, route, until, reason); err != nil {
-			return err
-		}
-		if st.Step() {
-			now = fromMicros(st.ColumnInt64(0))
-		}
-		return st.Err()
+			until = max(until, excluded.until) RETURNING until`, route, until, reason)
 	})
 	return now, err
 }
@@ -101,4 +91,13 @@ func (l *Ledger) readSecret(ctx context.Context, name string) (secret []byte, er
 		})
 	})
 	return secret, err
+}
+
+// Env is the environment that the store is stamped with; it is part of every key in it.
+func (l *Ledger) Env(ctx context.Context) (env string, err error) {
+	err = l.read.with(ctx, func(r *reader) error {
+		env, err = metaText(r.conn, "env")
+		return err
+	})
+	return env, err
 }

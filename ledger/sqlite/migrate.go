@@ -43,19 +43,6 @@ func schemaOf(c *sqlite3.Conn) (int64, error) {
 	return scalar(c, `SELECT max(version_id) FROM goose_db_version WHERE is_applied`)
 }
 
-func scalar(c *sqlite3.Conn, query string) (int64, error) {
-	st, _, err := c.Prepare(query)
-	if err != nil {
-		return 0, err
-	}
-	defer st.Close()
-	var v int64
-	if st.Step() {
-		v = st.ColumnInt64(0)
-	}
-	return v, st.Err()
-}
-
 // migrate brings the schema from version to the newest. It goes through database/sql, which goose wants; nothing
 // else does.
 func (f *files) migrate(ctx context.Context, version int64) error {

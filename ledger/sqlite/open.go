@@ -110,17 +110,9 @@ func walMode(c *sqlite3.Conn) error {
 	return nil
 }
 
-func pragma(c *sqlite3.Conn, p string) (string, error) {
-	st, _, err := c.Prepare("PRAGMA " + p)
-	if err != nil {
-		return "", err
-	}
-	defer st.Close()
-	var v string
-	if st.Step() {
-		v = st.ColumnText(0)
-	}
-	return v, st.Err()
+func pragma(c *sqlite3.Conn, p string) (v string, err error) {
+	err = readOnce(c, func(st *sqlite3.Stmt) { v = st.ColumnText(0) }, "PRAGMA "+p)
+	return v, err
 }
 
 // settleLog copies the whole log into the database, syncs that and empties the log. A process that died, or a
@@ -162,20 +154,9 @@ func stamp(c *sqlite3.Conn, env string) error {
 	return nil
 }
 
-func metaText(c *sqlite3.Conn, name string) (string, error) {
-	st, _, err := c.Prepare(`SELECT value FROM meta WHERE name = ?`)
-	if err != nil {
-		return "", err
-	}
-	defer st.Close()
-	if err := st.BindText(1, name); err != nil {
-		return "", err
-	}
-	var v string
-	if st.Step() {
-		v = st.ColumnText(0)
-	}
-	return v, st.Err()
+func metaText(c *sqlite3.Conn, name string) (v string, err error) {
+	err = readOnce(c, func(st *sqlite3.Stmt) { v = st.ColumnText(0) }, `SELECT value FROM meta WHERE name = ?`, name)
+	return v, err
 }
 
 func metaPut(c *sqlite3.Conn, name, value string) error {
@@ -184,7 +165,7 @@ func metaPut(c *sqlite3.Conn, name, value string) error {
 }
 
 // makeSecret returns the secret of that name, making it first if it is not there.
-func makeSecret(c *sqlite3.Conn, name string) ([]byte, error) {
+func makeSecret(c *sqlite3.Conn, name string) (v []byte, err error) {
 	fresh := make([]byte, 32)
 	if _, err := rand.Read(fresh); err != nil {
 		return nil, err
@@ -193,19 +174,30 @@ func makeSecret(c *sqlite3.Conn, name string) ([]byte, error) {
 		name, fresh); err != nil {
 		return nil, err
 	}
-	st, _, err := c.Prepare(`SELECT value FROM secret WHERE name = ?`)
+	err = readOnce(c, func(st *sqlite3.Stmt) { v = st.ColumnBlob(0, nil) }, `SELECT value FROM secret WHERE name = ?`, name)
+	return v, err
+}
+
+// scalar is the number that query has for a result, 0 where it has none.
+func scalar(c *sqlite3.Conn, query string) (v int64, err error) {
+	err = readOnce(c, func(st *sqlite3.Stmt) { v = st.ColumnInt64(0) }, query)
+	return v, err
+}
+
+// readOnce runs a query that is too rare to be kept prepared, and hands its first row to read, if there is one.
+func readOnce(c *sqlite3.Conn, read func(*sqlite3.Stmt), query string, args ...any) error {
+	st, _, err := c.Prepare(query)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer st.Close()
-	if err := st.BindText(1, name); err != nil {
-		return nil, err
+	if err := bindAll(st, args...); err != nil {
+		return err
 	}
-	var v []byte
 	if st.Step() {
-		v = st.ColumnBlob(0, nil)
+		read(st)
 	}
-	return v, st.Err()
+	return st.Err()
 }
 
 // execOnce runs a statement that is too rare to be kept prepared.

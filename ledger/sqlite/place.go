@@ -44,7 +44,7 @@ func hexValue(c byte) int64 {
 	return -1
 }
 
-// seqOf is the seq of the intent with the place ?1 and the id ?2, NULL when there is none.
+// seqOf is the seq of the intent with the place ?1 and the id ?2, NULL when there is none. Its 64 is probes.
 const seqOf = `(SELECT seq FROM intent WHERE seq >= ?1 AND seq < ?1 + 64 AND id = ?2 ORDER BY seq LIMIT 1)`
 
 // byID are the first arguments of a query that uses seqOf.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/ncruces/go-sqlite3"
 
@@ -63,9 +62,7 @@ func (r *reader) each(query string, args []any, row func(*sqlite3.Stmt) error) (
 }
 
 func (r *reader) close() {
-	for _, st := range slices.Collect(r.conn.Stmts()) {
-		_ = st.Close()
-	}
+	closeStatements(r.conn)
 	_ = r.conn.Close()
 }
 
@@ -132,23 +129,22 @@ func (p *pool) borrow(ctx context.Context) (*reader, error) {
 
 // drop waits for the readers that are lent and closes all; later ones open the file anew.
 func (p *pool) drop() {
-	for range cap(p.slots) {
-		if r := <-p.slots; r != nil {
-			r.close()
-		}
-	}
+	p.collect()
 	for range cap(p.slots) {
 		p.slots <- nil
 	}
 }
 
 // close waits for the readers that are lent and closes all.
-func (p *pool) close() error {
+func (p *pool) close() {
 	close(p.done)
+	p.collect()
+}
+
+func (p *pool) collect() {
 	for range cap(p.slots) {
 		if r := <-p.slots; r != nil {
 			r.close()
 		}
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,12 +92,12 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 }
 
 func (s *session) close() error {
-	return errors.Join(s.closeStatements(), s.conn.Close())
+	closeStatements(s.conn)
+	return s.conn.Close()
 }
 
-func (s *session) closeStatements() error {
-	for _, st := range slices.Collect(s.conn.Stmts()) {
+func closeStatements(c *sqlite3.Conn) {
+	for _, st := range slices.Collect(c.Stmts()) {
 		_ = st.Close() // repeats the error of the statement's last run
 	}
-	return nil
 }

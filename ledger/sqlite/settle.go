@@ -79,6 +79,9 @@ const (
 // sweep asks each row for its exact time.
 const dueGrain = 1_000_000
 
+// dueSecond is the second of a time.
+func dueSecond(at int64) int64 { return at - at%dueGrain }
+
 // dueAt names a list.
 type dueAt struct{ kind, at int64 }
 
@@ -91,9 +94,9 @@ func (s *session) listResults() error {
 	lists := map[dueAt][]int64{}
 	for i := range s.results {
 		r := &s.results[i]
-		at := dueAt{dueBodies, r.bodiesAt - r.bodiesAt%dueGrain}
+		at := dueAt{dueBodies, dueSecond(r.bodiesAt)}
 		if r.until != 0 {
-			at = dueAt{dueClaims, r.until - r.until%dueGrain}
+			at = dueAt{dueClaims, dueSecond(r.until)}
 		}
 		lists[at] = append(lists[at], r.seq)
 	}
@@ -107,7 +110,7 @@ func (s *session) listResults() error {
 
 // listDue puts intents, in the order of their seq, on a list of kind for the second of at.
 func (s *session) listDue(kind, at int64, seqs []int64) error {
-	at -= at % dueGrain
+	at = dueSecond(at)
 	for more := appendSeqs(nil, seqs); ; at++ {
 		b := binder{st: s.putDue}
 		b.number(kind)

@@ -162,10 +162,10 @@ func (l *Ledger) Close() error {
 func (l *Ledger) release() error {
 	var err error
 	if l.read != nil {
-		err = errors.Join(err, l.read.close())
+		l.read.close()
 	}
 	if l.session != nil {
-		err = errors.Join(err, l.session.close())
+		err = l.session.close()
 	}
 	if l.files != nil {
 		l.files.close()

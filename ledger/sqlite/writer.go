@@ -270,7 +270,8 @@ func (l *Ledger) revive(c *sqlite3.Conn) (*session, error) {
 		return nil, err
 	}
 	if err := l.saveStamp(s); err != nil {
-		return nil, errors.Join(err, s.closeStatements())
+		closeStatements(c)
+		return nil, err
 	}
 	return s, nil
 }

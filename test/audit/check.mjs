@@ -1,9 +1,9 @@
-// Usage: node check.mjs HOLDFAST FOLDER
+// Usage: node check.mjs HOLDFAST SERVER31 FOLDER
 import { spawn } from "node:child_process";
-import { mkdirSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-const [holdfast, work] = process.argv.slice(2);
+const [holdfast, office, work] = process.argv.slice(2);
 const server = (name) => ["node", join("node_modules", "@modelcontextprotocol", `server-${name}`, "dist", "index.js")];
 let passed = 0, failed = 0;
 
@@ -24,11 +24,15 @@ function run(args, env = {}) {
   });
 }
 
-async function audit(flags, command, env) {
+const byName = (report) => Object.fromEntries(report.tools.map((t) => [t.name, t]));
+
+async function auditReport(flags, command, env) {
   const r = await run(["--json", "--settle", "300ms", "--late", "2s", ...flags, "--", ...command], env);
   check(`${command.at(-1)}: exit status 1 for findings`, r.code === 1, r);
-  return Object.fromEntries(JSON.parse(r.out).tools.map((t) => [t.name, t]));
+  return JSON.parse(r.out);
 }
+
+const audit = async (...args) => byName(await auditReport(...args));
 
 // finds reports whether any probe of the tool came to the verdict.
 const finds = (tool, verdict) => tool?.findings.some((f) => f.verdict === verdict);
@@ -80,6 +84,30 @@ async function reset() {
   check("the second tool's run is all that is left", readdirSync(dir).length < 12, readdirSync(dir));
 }
 
+// The same audit with the proxy between: what one call does, its repeat does not do again.
+async function throughProxy() {
+  const dir = join(work, "proxied");
+  mkdirSync(dir);
+  const report = await auditReport(["--allow-writes", "--through-proxy", "--tool", "edit_file", "--tool", "move_file"], [...server("filesystem"), dir]);
+  const before = byName(report), after = byName(report.through_proxy);
+  check("edit_file is a duplicate effect without the proxy", before.edit_file?.verdict === "duplicate effect", before.edit_file);
+  check("edit_file twice through the proxy has one effect", !finds(after.edit_file, "duplicate effect") && after.edit_file?.findings.some((f) => f.probe === "twice in sequence" && f.verdict === "safe"), after.edit_file);
+  check("move_file misleads without the proxy", before.move_file?.verdict === "error on repeat", before.move_file);
+  check("move_file is answered as the first time through the proxy", !finds(after.move_file, "error on repeat"), after.move_file);
+}
+
+// A server whose faults are known beforehand: no tool is accused wrongly, and none gets away.
+async function faults() {
+  const expected = JSON.parse(readFileSync("../mcp/server31/testdata/expected.json"));
+  const report = await auditReport(["--allow-writes"], [office]);
+  const tools = byName(report);
+  for (const [name, want] of Object.entries(expected)) {
+    check(`${name}: ${want.verdicts.join(" or ")}, not ${tools[name]?.verdict}`, want.verdicts.includes(tools[name]?.verdict), tools[name]);
+  }
+  for (const name of Object.keys(tools)) check(`${name} is a write tool`, name in expected, tools[name]);
+  console.log(`the office's ${report.tools.length} tools took ${report.seconds} s`);
+}
+
 async function refusals() {
   const dir = join(work, "untouched");
   mkdirSync(dir);
@@ -87,6 +115,7 @@ async function refusals() {
   check("writes are refused without leave", r.code === 2 && r.err.includes("--allow-writes") && readdirSync(dir).length === 0, r);
 }
 
-await Promise.all([filesystem(), memory(), everything(), reset(), refusals()]);
-console.log(`audit of real servers: ${passed} passed, ${failed} failed, 0 skipped`);
+await Promise.all([filesystem(), memory(), everything(), reset(), throughProxy(), refusals()]);
+await faults(); // alone: its faults are some milliseconds wide
+console.log(`audit of real servers and of one with known faults: ${passed} passed, ${failed} failed, 0 skipped`);
 process.exit(failed ? 1 : 0);

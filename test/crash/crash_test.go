@@ -119,7 +119,7 @@ func (c *campaign) life(crash string, after time.Duration) {
 }
 
 // patience bounds a life whose crash point is not reached.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // ask lets clients finish what earlier lives left, and with more begin new operations until the gateway dies.
 func (c *campaign) ask(more bool) {

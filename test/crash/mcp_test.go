@@ -170,7 +170,7 @@ func charge(t *testing.T, dir, crash string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	cmd := exec.CommandContext(ctx, binary, "mcp", "proxy", "--log-level", "error", "--store", filepath.Join(dir, "holdfast.db"), "--", self)
 	cmd.Env = append(os.Environ(), "HOLDFAST_CRASH="+crash, toolEffects+"="+filepath.Join(dir, "effects"))

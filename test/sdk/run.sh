@@ -42,47 +42,51 @@ if [[ -n ${HOLDFAST:-} ]]; then cp "$HOLDFAST" "$work/holdfast"; else (cd ../.. 
 export HOLDFAST=$work/holdfast # for gateways of a test's own
 (cd go && go test -c -o "$work/go.test" . && go build -o "$work/cutter" ./cutter)
 
-free_port() { "$node" -e 's = require("net").createServer().listen(0, "127.0.0.1", () => { console.log(s.address().port); s.close() })'; }
-
-# ready URL NAME: waits until the process of that name answers.
-ready() {
-  if ! "$node" wait.mjs "$1"; then
-    echo "$2 did not come up:" >&2
-    cat "$work/$2.log" >&2
-    exit 1
-  fi
+# said NAME FILE SED: what the sed program finds in the file, once the process begun last, of that name, has written it.
+said() {
+  local found _
+  for _ in $(seq 600); do
+    found=$(sed -n "$3" "$2" 2>/dev/null || true)
+    if [[ -n $found ]]; then echo "$found"; return; fi
+    kill -0 "${pids[-1]}" 2>/dev/null || break
+    sleep 0.1
+  done
+  echo "$1 did not come up:" >&2
+  cat "$work/$1.log" >&2
+  return 1
 }
 
-export SIM_URL=http://127.0.0.1:$(free_port)
+# Each process takes a free port itself: one that is looked for beforehand may be somebody else's by then.
 export HOLDFAST_STREAMS=$here/../../internal/provider/testdata/streams
-
-"$work/holdfast" sim --listen "${SIM_URL#http://}" --streams "$HOLDFAST_STREAMS" >"$work/sim.log" 2>&1 &
+"$work/holdfast" sim --listen 127.0.0.1:0 --streams "$HOLDFAST_STREAMS" >"$work/sim.log" 2>&1 &
 pids+=($!)
-ready "$SIM_URL/sim/v1/stats" sim
+SIM_URL=$(said sim "$work/sim.log" 's/^simulator on \(http:[^ ]*\).*/\1/p')
+export SIM_URL
 
-# gateway NAME CONFIG ADDRESS: starts one in front of the simulator and waits until it is ready. A provider's key in
-# the environment would replace the clients' own.
+# gateway NAME CONFIG: starts one in front of the simulator, waits until it is ready and keeps its address in $NAME. A
+# provider's key in the environment would replace the clients' own.
 gateway() {
   local admin
-  admin=127.0.0.1:$(free_port)
   env -u OPENAI_API_KEY -u ANTHROPIC_API_KEY -u GEMINI_API_KEY "$work/holdfast" serve --config "$2" --log-level error \
-    --listen "$3" --admin "$admin" --store "sqlite:$work/$1.db" \
+    --listen 127.0.0.1:0 --admin 127.0.0.1:0 --ready-file "$work/$1.ready" --store "sqlite:$work/$1.db" \
     --upstream "openai=$SIM_URL/v1" --upstream "anthropic=$SIM_URL" --upstream "gemini=$SIM_URL" >"$work/$1.log" 2>&1 &
   pids+=($!)
-  ready "http://$admin/readyz" "$1"
+  admin=$(said "$1" "$work/$1.ready" 's/.*"admin":"\([^"]*\)".*/\1/p')
+  if ! "$node" wait.mjs "http://$admin/readyz"; then
+    echo "$1 is not ready:" >&2
+    cat "$work/$1.log" >&2
+    exit 1
+  fi
+  printf -v "$1" %s "$(said "$1" "$work/$1.ready" 's/.*"listen":"\([^"]*\)".*/\1/p')"
 }
 
 if [[ $only_way != direct ]]; then
-  open=127.0.0.1:$(free_port)
-  gateway open holdfast.yaml "$open"
-  guarded=127.0.0.1:$(free_port)
-  gateway guarded guarded.yaml "$guarded"
-  nest=127.0.0.1:$(free_port)
-  gateway nest nest.yaml "$nest"
-  cutter=127.0.0.1:$(free_port)
-  "$work/cutter" --listen "$cutter" --upstream "$open" >"$work/cutter.log" 2>&1 &
+  gateway open holdfast.yaml
+  gateway guarded guarded.yaml
+  gateway nest nest.yaml
+  "$work/cutter" --upstream "$open" >"$work/cutter.log" 2>&1 &
   pids+=($!)
-  ready "http://$cutter/healthz" cutter
+  cutter=$(said cutter "$work/cutter.log" 's/^cutter on //p')
 fi
 
 failed=0
@@ -116,7 +120,7 @@ report() {
 }
 
 # A way is the URL of its gateway, of the guarded one, of the cutter and of the one that retries.
-go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 150s); }
+go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 15m); }
 node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
 
 # Without a gateway the suites share nothing but the simulator, which tells their calls apart. With one they take turns:

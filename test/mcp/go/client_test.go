@@ -208,11 +208,10 @@ func everything(t *testing.T, s *mcp.ClientSession, h *heard) map[string]string 
 
 func eventually(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	for range 2000 {
+	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); <-time.After(10 * time.Millisecond) {
 		if f() {
 			return
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 	t.Fatal("never came: " + what)
 }

@@ -63,12 +63,7 @@ func run(m *testing.M) (int, error) {
 			<-e
 		}
 	}()
-	port, err := freePort()
-	if err != nil {
-		return 0, err
-	}
-	here.everything = "http://127.0.0.1:" + port + "/mcp"
-	e, err := start(ctx, program("server-everything", "streamableHttp"), "listening on port", "PORT="+port)
+	e, err := everythingServer(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -91,12 +86,8 @@ func run(m *testing.M) (int, error) {
 // listening reads where a gateway listens, once it does.
 func listening(ready string) (string, error) {
 	b, err := os.ReadFile(ready)
-	for range 500 {
-		if err == nil {
-			break
-		}
-		time.Sleep(10 * time.Millisecond)
-		b, err = os.ReadFile(ready)
+	for end := time.Now().Add(2 * time.Minute); err != nil && time.Now().Before(end); b, err = os.ReadFile(ready) {
+		<-time.After(10 * time.Millisecond)
 	}
 	if err != nil {
 		return "", err
@@ -133,6 +124,23 @@ mcp:
     memory: {command: %s, env: {MEMORY_FILE_PATH: %q}}
 `, filepath.Join(here.dir, "holdfast.db"), list(program("server-everything", "stdio")), here.everything,
 		list(program("server-filesystem", files)), list(program("server-memory")), filepath.Join(here.dir, "memory.jsonl")), 0o600)
+}
+
+// everythingServer starts the server that speaks HTTP. It cannot take a free port itself, and one that is looked for may be
+// somebody else's a moment later: then another is.
+func everythingServer(ctx context.Context) (ended <-chan struct{}, err error) {
+	for range 3 {
+		var port string
+		if port, err = freePort(); err != nil {
+			return nil, err
+		}
+		here.everything = "http://127.0.0.1:" + port + "/mcp"
+		ended, err = start(ctx, program("server-everything", "streamableHttp"), "listening on port", "PORT="+port)
+		if err == nil || !strings.Contains(err.Error(), "EADDRINUSE") {
+			return ended, err
+		}
+	}
+	return nil, err
 }
 
 func freePort() (string, error) {
@@ -184,7 +192,7 @@ func start(ctx context.Context, args []string, up string, env ...string) (<-chan
 		return done, nil
 	case <-done:
 		return nil, fmt.Errorf("%s ended: %s", args[0], said.String())
-	case <-time.After(30 * time.Second):
+	case <-time.After(time.Minute):
 		return nil, fmt.Errorf("%s is not up", args[0])
 	}
 }

@@ -56,8 +56,8 @@ var places = []place{
 	{name: "in the lead-in", at: "mark", mark: lead},
 	{name: "after the first content", at: "mark", mark: content},
 	{name: "after the finish event", at: "mark", mark: finish},
-	{name: "after the last byte", at: "end", fin: true},
-	{name: "reset after the last byte", at: "end"},
+	{name: "after the last byte", at: "end", fin: true, workflow: "patient"},
+	{name: "reset after the last byte", at: "end", workflow: "patient"},
 }
 
 // header tells the cutter what to do with the first request of in.

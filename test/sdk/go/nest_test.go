@@ -135,9 +135,9 @@ func TestNestDownTwice(t *testing.T) {
 }
 
 // TestNestBusy: a provider that is always busy is asked max_attempts times; until its wait is over its error is the
-// answer to the same question (semantics 21). The wait is longer than a client and a caller without patience take.
+// answer to the same question (semantics 21). The last wait is longer than any client or caller takes.
 func TestNestBusy(t *testing.T) {
-	eachStacked(t, always(busy(2)), func(t *testing.T, s *stacked) {
+	eachStacked(t, always(busy(2)+","+busy(2)+","+busy(3600)), func(t *testing.T, s *stacked) {
 		s.loop(t)
 		s.failed(t, http.StatusTooManyRequests)
 		s.heeded(t)

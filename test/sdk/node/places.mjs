@@ -20,8 +20,8 @@ export const places = [
   { name: 'in the lead-in', at: 'mark', mark: (m, streamed) => streamed && m.lead },
   { name: 'after the first content', at: 'mark', mark: () => 'Hold' },
   { name: 'after the finish event', at: 'mark', mark: (m, streamed) => (streamed ? m.finish : m.plain) },
-  { name: 'after the last byte', at: 'end', fin: true },
-  { name: 'reset after the last byte', at: 'end' },
+  { name: 'after the last byte', at: 'end', fin: true, workflow: 'patient' },
+  { name: 'reset after the last byte', at: 'end', workflow: 'patient' },
 ];
 
 // What tells the cutter to cut the first request of the operation.

@@ -17,6 +17,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 )
@@ -25,8 +26,18 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "address of the proxy")
 	upstream := flag.String("upstream", "", "address of the gateway, host:port")
 	flag.Parse()
-	if err := http.ListenAndServe(*listen, newProxy(*upstream)); err != nil {
+	if err := serve(*listen, *upstream); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+}
+
+// serve says where it listens and serves until it fails.
+func serve(listen, upstream string) error {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return err
+	}
+	fmt.Println("cutter on", l.Addr())
+	return http.Serve(l, newProxy(upstream))
 }

@@ -51,13 +51,17 @@ async function own(client, streamed, call, status, code, upstream) {
   assert.equal(tape.last.headers.get('holdfast-error'), code);
   assert.equal(tape.last.headers.get('x-should-retry'), 'false');
   assert.ok(tape.last.headers.get('holdfast-safe-to-retry'), 'no Holdfast-Safe-To-Retry');
-  assert.equal(tape.attempts, 1);
-  assert.equal((await counts(call.op)).calls, upstream);
+  assert.deepEqual(tape.exchanges.map((x) => x.status), [status], 'statuses of the client\'s tries');
+  assert.equal((await counts(call.op)).calls, upstream, 'calls of the provider');
 }
+
+// Waits out the cool-down that the 429 of an earlier test left on the route: a call in a hurry is told of it at once.
+const patient = async (client, streamed) => assert.ifError((await ask(client, streamed, { op: newOp(), prompt: 'no hurry' })).error);
 
 suite('errors of the gateway raise the usual types', { ...parallel, ...gatewayOnly }, () => {
   for (const { client, streamed, name } of forms) {
     test(`${name}: deadline_exceeded`, async () => {
+      await patient(client, streamed);
       const call = { op: newOp(), prompt: 'hang', script: 'hang', headers: { 'Holdfast-Deadline-Ms': '400' } };
       await own(client, streamed, call, 504, 'deadline_exceeded', 1);
     });

@@ -11,7 +11,7 @@ const options = { concurrency: 128, skip: !nest && 'HOLDFAST_NEST_URL is not set
 
 const busy = (seconds) => ({ status: 429, headers: { 'Retry-After': `${seconds}` } });
 const once = (step) => ({ steps: [step, 'ok'] });
-const always = (step) => ({ steps: [step], times: -1 });
+const always = (...steps) => ({ steps, times: -1 });
 
 const forms = nest ? clientsOf(nest).flatMap((client) => [false, true].map((streamed) => ({ client, streamed, name: `${client.name} ${streamed ? 'stream' : 'plain'}` }))) : [];
 const isVercel = (client) => client.name.startsWith('ai/');
@@ -110,7 +110,7 @@ suite('retries upon retries', options, () => {
     });
     // Until the provider's wait is over its error is the answer to the same question (semantics 21).
     test(`always busy: ${form.name}`, async () => {
-      const run = stacked(form, always(busy(2)), { again: !isVercel(form.client) });
+      const run = stacked(form, always(busy(2), busy(2), busy(3600)), { again: !isVercel(form.client) });
       await run.loop();
       failed(run, 429);
       await calls(run, maxAttempts);

@@ -1,0 +1,55 @@
+package audit
+
+import (
+	"context"
+	"time"
+)
+
+// givenUp sends a call, gives it up while it runs, and repeats it. A server that hears of it may stop half-way: what it
+// remembers of the call and what the call has done are then two things.
+func (a *auditor) givenUp(ctx context.Context, s *subject) Finding {
+	s.turn++
+	p := a.prepare(ctx, s, s.turn, nil)
+	s.calls++
+	took := s.took
+	first := a.server.callGivenUp(ctx, s.t.name, p.args, took/2)
+	_ = sleep(ctx, took)                                          // it may go on all the same; the look fails too where this does
+	s1, _ := a.settled(ctx, p.before, max(s.quiet, a.cfg.Settle)) // no answer says that it is over: look until nothing moves
+	second := a.send(ctx, s, p.args)
+	s2, _ := a.settled(ctx, s1, s.quiet)
+	pr := pair{probe: GivenUp, args: p.args, s0: p.before, s1: s1, s2: s2, first: first, second: second, reader: s.t.presumedReader()}
+	return a.judgeGivenUp(pr)
+}
+
+// judgeGivenUp knows of no first answer: a call that was given up may have had its effect or not, and either is fine if
+// the repeat makes it one.
+func (a *auditor) judgeGivenUp(pr pair) Finding {
+	did, again := a.changes(pr.s0, pr.s1), a.changes(pr.s1, pr.s2)
+	effects := append(evidence("call given up", did), evidence("repeat", again)...)
+	switch {
+	case len(did) > 0 && len(again) > 0:
+		return pr.finding(DuplicateEffect, "a call that its client gave up had its effect, and the repeat had one of its own", effects...)
+	case len(did) > 0 && pr.second.wrong():
+		return pr.finding(ErrorOnRepeat, "a call that its client gave up had its effect, and the repeat was answered with an error", effects...)
+	case len(did) > 0:
+		return pr.finding(Safe, "a call that its client gave up had its effect, and the repeat changed nothing", effects...)
+	case len(again) > 0 && !pr.second.wrong():
+		return pr.finding(Safe, "a call that its client gave up had no effect, and the repeat did the work", effects...)
+	}
+	return pr.finding(CannotTell, "neither a call that its client gave up nor its repeat had an effect", effects...)
+}
+
+// callGivenUp sends one tools/call and cancels it after a while, at once if its answer is usually there at once.
+func (s *server) callGivenUp(ctx context.Context, tool string, args Args, after time.Duration) answer {
+	session, err := s.live(ctx)
+	if err != nil {
+		return answer{err: err}
+	}
+	wait, cancel := context.WithTimeout(ctx, max(after, time.Millisecond))
+	defer cancel()
+	got := s.callOn(wait, session, tool, args)
+	if got.err != nil {
+		got = answer{err: errGivenUp, silent: true}
+	}
+	return got
+}

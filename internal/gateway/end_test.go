@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"testing"
+
+	"github.com/holdfast-ai/holdfast/internal/policy"
+)
+
+// Who hears of an end behind which no record is on its way, and comes again with the key, joins nothing that is over.
+func TestEndedIsNotJoined(t *testing.T) {
+	g := &edition{Gateway: &Gateway{}}
+	e := g.newExecution(&call{})
+	e.key = "k"
+	g.registry.join(e.key, e)
+	ended := false
+	e.cancel = func(error) { // the last step of the end
+		ended = true
+		if g.registry.find(e.key) != nil {
+			t.Error("it has ended and can still be joined")
+		}
+	}
+	e.endUnkept(ending{fail: errorf(CodeShed, "no place")})
+	if !ended {
+		t.Error("it has not ended")
+	}
+}
+
+// An answer whose record lands at once, while its client is gone, stays for whoever adopts it until the sighting has it.
+func TestAdoptedBetweenRecordAndEnd(t *testing.T) {
+	g := &edition{Gateway: &Gateway{}}
+	e := g.newExecution(&call{wf: &policy.Workflow{}})
+	e.leave()
+	e.unref()
+	e.landed(nil)
+	if !e.tryHold() {
+		t.Fatal("it is gone before it has ended: a retry would be sent again")
+	}
+	e.end(ending{})
+	e.leave()
+	e.unref()
+	if e.tryHold() {
+		t.Error("it is held by nobody and can still be had")
+	}
+}
+
+// A client that leaves in the instant before a wait begins has left it as one has that leaves in it.
+func TestLeftBeforeTheWait(t *testing.T) {
+	g := &edition{Gateway: &Gateway{}}
+	e := g.newExecution(&call{wf: &policy.Workflow{}})
+	e.leave()
+	if e.rest() {
+		t.Error("it waits for nobody")
+	}
+	if !leftAlone(e.cause()) {
+		t.Errorf("it ended by %v", e.cause())
+	}
+}
