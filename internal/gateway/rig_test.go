@@ -25,6 +25,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
+	"github.com/holdfast-ai/holdfast/ledger/sqlite/faultdisk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -42,6 +43,7 @@ type rig struct {
 	path    string
 	stop    context.CancelFunc
 	policy  *policy.Config
+	disk    *faultdisk.Disk
 	stopped bool
 }
 
@@ -75,6 +77,7 @@ type rigConfig struct {
 	wrap     func(ledger.Ledger) ledger.Ledger
 	observer gateway.Observer
 	logs     io.Writer
+	disk     *faultdisk.Disk // in place of the machine's
 }
 
 func newRig(t *testing.T, options ...option) *rig {
@@ -111,7 +114,11 @@ func (r *rig) start(c rigConfig) {
 		logs = io.Discard
 	}
 	logger := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	store, err := sqlite.Open(ctx, sqlite.Config{Path: r.path, Env: "test", Logger: logger})
+	on := sqlite.Config{Path: r.path, Env: "test", Logger: logger}
+	if r.disk = c.disk; c.disk != nil {
+		on.Disk = c.disk
+	}
+	store, err := sqlite.Open(ctx, on)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -159,6 +166,9 @@ func (r *rig) close() {
 	r.log.Close()
 	if err := r.store.Close(); err != nil {
 		r.t.Error(err)
+	}
+	if r.disk != nil {
+		return
 	}
 	if found, err := sqlite.Verify(context.Background(), r.path); err != nil || len(found) > 0 {
 		r.t.Errorf("store verify: %v %v", found, err)
