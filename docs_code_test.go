@@ -135,6 +135,7 @@ func TestMetricsListIsTheCode(t *testing.T) {
 	m.Retry("w", "503")
 	m.Bulkhead("w", "t", true)
 	m.Bulkhead("w", "t", false)
+	m.Refused("r")
 	m.Breaker("r", breaker.Change{From: breaker.Closed, To: breaker.Open})
 	head := &ledger.Intent{Workflow: "w"}
 	m.Change(intent.Change{Head: head, From: ledger.Dispatched, To: ledger.Unknown})
@@ -191,8 +192,12 @@ func TestExampleConfigurationsPass(t *testing.T) {
 	}
 	getenv := func(string) (string, bool) { return "a-secret-of-the-test", true }
 	for _, name := range names {
-		if _, faults := policy.Load(name, getenv); len(faults) > 0 {
-			t.Errorf("%s: %v", name, faults)
+		_, faults := policy.Load(name, getenv)
+		for _, f := range faults {
+			// A policy may say what a later version will do: check says so itself.
+			if filepath.Base(filepath.Dir(name)) != "policies" || !strings.HasPrefix(f.What, "accepted, not yet acted on") {
+				t.Errorf("%s: %v", name, f)
+			}
 		}
 	}
 	yaml := regexp.MustCompile("(?ms)^```yaml[^\n]*\n(.*?)^```")

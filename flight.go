@@ -102,7 +102,7 @@ func (f *functions) admit(fl *flight) *Error {
 	switch {
 	case f.draining:
 		return refusal(ErrDraining, "this engine is stopping; nothing was done")
-	case len(f.working) >= f.e.policy.Limits.Workers:
+	case len(f.working) >= f.e.config().Limits.Workers:
 		return refusal(ErrShed, "limits.workers functions are in progress; nothing was done")
 	}
 	f.working[fl] = struct{}{}
@@ -211,7 +211,7 @@ func (fl *flight) interrupt(why error) {
 // succeed records the result: at once and beside its callers, or under durability: strict before they get it,
 // at most commit_wait later (semantics 28).
 func (fl *flight) succeed(p product) {
-	if max := fl.f.e.policy.Limits.MaxResponseBytes; p.fault == nil && int64(len(p.data)) > max {
+	if max := fl.f.e.config().Limits.MaxResponseBytes; p.fault == nil && int64(len(p.data)) > max {
 		p.fault = fmt.Errorf("it has %d bytes, over limits.max_response_bytes", len(p.data))
 	}
 	s := intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess}, Outcome: ledger.OutcomeSuccess,
@@ -364,14 +364,14 @@ func (fl *flight) keepLate(p product, err error) {
 		e.End, e.Error = ledger.AttemptUnknown, "function_error"
 		fl.record(fl.op.Evidence(e, nil))
 		return
-	case p.fault == nil && int64(len(p.data)) <= f.e.policy.Limits.MaxResponseBytes:
+	case p.fault == nil && int64(len(p.data)) <= f.e.config().Limits.MaxResponseBytes:
 		s.Answer = &ledger.Answer{HTTPStatus: 200, Header: map[string][]string{"Content-Type": {p.contentType}}, Source: fl.q.head.Provider, HasBody: true}
 		s.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: p.contentType, Data: p.data}
 	}
 	if s.Ending = e; err == nil {
 		s.KeepUntil = fl.keepUntil()
 	}
-	ctx, stop := context.WithTimeout(context.Background(), f.e.policy.Limits.CommitWait)
+	ctx, stop := context.WithTimeout(context.Background(), f.e.config().Limits.CommitWait)
 	defer stop()
 	fl.record(f.e.log.Late(ctx, fl.op.ID(), s))
 }

@@ -267,7 +267,7 @@ func TestDoReadAndObserve(t *testing.T) {
 	if _, err := Do(t.Context(), s.Engine, Operation{Key: "e", Workflow: "watched"}, func(context.Context) (int, error) { return 0, broken }); !errors.Is(err, broken) {
 		t.Error(err)
 	}
-	if s.policy.Workflow("watched").Mode != policy.Observe {
+	if s.Engine.config().Workflow("watched").Mode != policy.Observe {
 		t.Error("the workflow does not observe")
 	}
 }

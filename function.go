@@ -32,6 +32,7 @@ type functions struct {
 type rule struct {
 	*policy.Workflow
 	keyer *idempotency.Keyer
+	cfg   *policy.Config // the one that the workflow is of
 }
 
 func newFunctions(ctx context.Context, e *Engine) (*functions, error) {
@@ -43,13 +44,21 @@ func newFunctions(ctx context.Context, e *Engine) (*functions, error) {
 		working: map[*flight]struct{}{}}, nil
 }
 
+// reload has operations that come from now on go by the configuration in force.
+func (f *functions) reload() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.rules)
+}
+
 func (f *functions) rule(name string) (*rule, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.rules[name]; r != nil {
 		return r, nil
 	}
-	w := f.e.policy.ForFunction(name)
+	cfg := f.e.config()
+	w := cfg.ForFunction(name)
 	if w == nil {
 		return nil, refusal(ErrInvalid, fmt.Sprintf("there is no workflow %.64q in the configuration", name))
 	}
@@ -58,7 +67,7 @@ func (f *functions) rule(name string) (*rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("workflows.%s.idempotency: %w", w.Name, err)
 	}
-	r := &rule{w, keyer}
+	r := &rule{w, keyer, cfg}
 	f.rules[name] = r
 	return r, nil
 }
@@ -99,7 +108,7 @@ func (f *functions) request(op *Operation) (*request, error) {
 		q.budget = min(q.budget, op.Deadline)
 		q.limit = q.began.Add(min(rule.Timeouts.Request, op.Deadline+returnGrace))
 	}
-	cfg := f.e.policy
+	cfg := rule.cfg
 	q.head = ledger.Intent{Tenant: op.tenant(cfg), Workflow: rule.Name, OwnerKey: op.Owner, Effect: effects[rule.Effect],
 		Hold: rule.UnknownRule(false) == policy.HoldUnknown, Explicit: op.Key != "", Method: "DO", Path: "/" + op.name(rule),
 		Provider: "function", Endpoint: op.name(rule), Priority: "normal", MaxAttempts: 1, PolicyRevision: cfg.Revision}
@@ -108,7 +117,7 @@ func (f *functions) request(op *Operation) (*request, error) {
 
 // identify makes fingerprint and key.
 func (q *request) identify(op *Operation) error {
-	cfg := q.f.e.policy
+	cfg := q.rule.cfg
 	body, contentType, err := describe(op.Arguments)
 	if err != nil {
 		e := refusal(ErrInvalid, "Arguments cannot be written as JSON")
@@ -274,7 +283,7 @@ func (q *request) deadline(ctx context.Context) time.Time {
 // claim makes intent, claim and first attempt durable in one commit, or answers from what holds the key. The look-up
 // before it saves a duplicate the commit.
 func (q *request) claim(fl *flight) (out *outcome, again bool, refused *Error) {
-	ctx, stop := context.WithTimeout(context.Background(), q.f.e.policy.Limits.CommitWait)
+	ctx, stop := context.WithTimeout(context.Background(), q.f.e.config().Limits.CommitWait)
 	defer stop()
 	if r, err := q.f.e.ledger.Holder(ctx, q.head.Key); err == nil {
 		return q.held(ctx, fl, r)

@@ -10,8 +10,8 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -38,6 +38,8 @@ type Config struct {
 	Embedded bool
 	// Stderr gets what MCP servers that run as child processes write there. Default: nowhere.
 	Stderr io.Writer
+	// Watch has File, and what it names, read again when it changes, as Reload does.
+	Watch bool
 	// Upstreams are NAME=BASE_URL, each replacing the base URL of a provider.
 	Upstreams []string
 	// Getenv looks variables up. Default os.LookupEnv.
@@ -46,23 +48,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// ConfigError lists what keeps a configuration from being served, one fault a line.
-type ConfigError struct {
-	Faults []string
-	// Flags says that all of them are about Listen, Admin, Store, Env or Upstreams, and none about the file.
-	Flags bool
-}
-
-func (e *ConfigError) Error() string {
-	if e.Flags {
-		return strings.Join(e.Faults, "\n")
-	}
-	return "the configuration is refused:\n" + strings.Join(e.Faults, "\n")
-}
-
 // Engine is one gateway with its store. Start it once, stop it once.
 type Engine struct {
-	policy  *policy.Config
+	conf    Config
+	policy  atomic.Pointer[policy.Config] // in force
 	logger  *slog.Logger
 	ledger  ledger.Ledger
 	log     *intent.Log
@@ -80,7 +69,8 @@ type Engine struct {
 	handlers  map[string]Handler
 	finders   map[string]Reconciler // by workflow
 
-	reconcilers *reconcile.Set
+	reconcilers atomic.Pointer[reconcile.Set]
+	reloads     reloads
 
 	data, admin *server
 	background  sync.WaitGroup
@@ -96,42 +86,13 @@ func New(c Config) (*Engine, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	cfg, faults := load(c)
-	var refused []policy.Fault
-	for _, f := range faults {
-		if policy.Unservable([]policy.Fault{f}) {
-			refused = append(refused, f)
-		} else {
-			c.Logger.Warn("configuration", "warning", f.String())
-		}
-	}
+	cfg, refused := servable(c)
 	if refused != nil {
 		return nil, configError(refused)
 	}
-	return &Engine{policy: cfg, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}, nil
-}
-
-func configError(faults []policy.Fault) *ConfigError {
-	e := &ConfigError{Flags: policy.InFlags(faults)}
-	for _, f := range faults {
-		e.Faults = append(e.Faults, f.String())
-	}
-	return e
-}
-
-func load(c Config) (*policy.Config, []policy.Fault) {
-	var cfg *policy.Config
-	var faults []policy.Fault
-	if c.File == "" {
-		cfg = policy.Default(c.Getenv)
-	} else if cfg, faults = policy.Load(c.File, c.Getenv); cfg == nil {
-		return nil, faults
-	}
-	over := policy.Overrides{Env: c.Env, Listen: c.Listen, Admin: c.Admin, Store: c.Store, Upstreams: c.Upstreams}
-	if c.Env != "" || c.Listen != "" || c.Admin != "" || c.Store != "" || len(c.Upstreams) > 0 {
-		return cfg, cfg.Override(over)
-	}
-	return cfg, faults
+	e := &Engine{conf: c, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}
+	e.policy.Store(cfg)
+	return e, nil
 }
 
 // Start opens the store, recovers what a dead process left, and listens. When it returns nil, both listeners
@@ -149,7 +110,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("telemetry: %w", err)
 	}
-	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.policy.Limits.CommitWait, Observe: e.meter.Change,
+	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.config().Limits.CommitWait, Observe: e.meter.Change,
 		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: true})
 	if err = e.recover(ctx); err != nil {
 		return err
@@ -159,9 +120,9 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err = e.routes.Load(ctx); err != nil {
 		return err
 	}
-	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.policy, Logger: e.logger, Routes: e.routes,
+	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.config, Configuration: e.configuration, Logger: e.logger, Routes: e.routes,
 		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }, Gateway: func() *gateway.Gateway { return e.gateway }})
-	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.policy, Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
 		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
 		return err
@@ -172,24 +133,29 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if e.functions, err = newFunctions(ctx, e); err != nil {
 		return err
 	}
-	if err = e.newReconcilers(ctx); err != nil {
+	set, err := e.newReconcilers(ctx, e.config())
+	if err != nil {
 		return err
 	}
+	e.putReconcilers(set)
 	if err = e.listen(api); err != nil {
 		return err
 	}
-	e.runBackground()
-	e.logger.Info("holdfast is up", "listen", e.Addr(), "admin", e.AdminAddr(), "store", e.policy.Store[0].String(), "env", e.policy.Env,
-		"revision", e.policy.Revision, "owner", e.log.Owner())
+	e.inForceSince()
+	if err = e.runBackground(); err != nil {
+		return err
+	}
+	e.logger.Info("holdfast is up", "listen", e.Addr(), "admin", e.AdminAddr(), "store", e.config().Store[0].String(), "env", e.config().Env,
+		"revision", e.config().Revision, "owner", e.log.Owner())
 	return nil
 }
 
 func (e *Engine) openStore(ctx context.Context) error {
-	dsn := e.policy.Store[0]
+	dsn := e.config().Store[0]
 	if dsn.Scheme() != "sqlite" {
 		return fmt.Errorf("store %s: this version keeps its log in SQLite; write store: sqlite:FILE", dsn)
 	}
-	l, err := sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.policy.Env, Logger: e.logger,
+	l, err := sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.config().Env, Logger: e.logger,
 		Hook: func(point string) { mutant.Point("store." + point) }})
 	if err != nil {
 		return fmt.Errorf("store %s: %w", dsn, err)
@@ -207,20 +173,19 @@ func (e *Engine) recover(ctx context.Context) error {
 		e.logger.Warn("recovered what an earlier process left", "waiting", found.Waiting, "unknown", found.Unknown,
 			"failed", found.Failed, "settled", found.Settled, "dropped", found.Dropped)
 	}
-	return e.ledger.PutPolicy(ctx, e.policy.Revision, e.policy.Print())
+	return e.ledger.PutPolicy(ctx, e.config().Revision, e.config().Print())
 }
 
 func (e *Engine) listen(api *admin.API) error {
 	if e.embedded {
 		return nil
 	}
-	limits := e.policy.Limits
-	guard := gateway.NewGuard(e.policy.Auth)
+	limits := e.config().Limits
 	var err error
-	if e.data, err = newServer("listen", e.policy.Listen, e.gateway, int(limits.HeaderBytes), e.logger); err != nil {
+	if e.data, err = newServer("listen", e.config().Listen, e.gateway, int(limits.HeaderBytes), e.logger); err != nil {
 		return err
 	}
-	e.admin, err = newServer("admin", e.policy.Admin, api.Operators(guard, e.gateway.Ready, e.meter.Handler()), int(limits.HeaderBytes), e.logger)
+	e.admin, err = newServer("admin", e.config().Admin, api.Operators(e.gateway.Guard, e.gateway.Ready, e.meter.Handler()), int(limits.HeaderBytes), e.logger)
 	return err
 }
 
@@ -232,7 +197,7 @@ func (e *Engine) AdminAddr() string { return e.admin.addr() }
 // closes the store.
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.gateway != nil {
-		e.logger.Info("draining", "limit", e.policy.Limits.DrainWait)
+		e.logger.Info("draining", "limit", e.config().Limits.DrainWait)
 		var functions sync.WaitGroup
 		functions.Go(func() { e.drainFunctions(ctx) })
 		functions.Go(func() { e.mcp.close(ctx) })
@@ -258,7 +223,7 @@ func (e *Engine) drainFunctions(ctx context.Context) {
 }
 
 // DrainWait is limits.drain_wait.
-func (e *Engine) DrainWait() time.Duration { return e.policy.Limits.DrainWait }
+func (e *Engine) DrainWait() time.Duration { return e.config().Limits.DrainWait }
 
 // Run starts the engine and stops it, within limits.drain_wait, when ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
@@ -266,7 +231,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	<-ctx.Done()
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.policy.Limits.DrainWait)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.config().Limits.DrainWait)
 	defer cancel()
 	return e.Stop(drain)
 }
@@ -294,8 +259,8 @@ func (e *Engine) close() error {
 		e.stop()
 	}
 	e.background.Wait()
-	if e.reconcilers != nil {
-		errs = append(errs, e.reconcilers.Close())
+	if set := e.reconcilers.Load(); set != nil {
+		errs = append(errs, set.Close())
 	}
 	if e.routes != nil {
 		e.routes.Close()
@@ -312,15 +277,19 @@ func (e *Engine) close() error {
 // sweepEvery is how often retention looks for what is no longer kept.
 const sweepEvery = time.Minute
 
-func (e *Engine) runBackground() {
+func (e *Engine) runBackground() error {
 	ctx, stop := context.WithCancel(context.Background())
 	e.stop = stop
 	e.background.Go(func() { _ = e.log.Run(ctx) })
 	e.background.Go(func() { e.sweep(ctx) })
+	if err := e.watch(ctx); err != nil {
+		return err
+	}
 	var jobs context.Context
 	jobs, e.stopJobs = context.WithCancel(ctx)
 	e.background.Go(func() { _ = e.gateway.Jobs().Run(jobs) })
-	e.background.Go(func() { _ = e.log.Reconcile(ctx, intent.Patrol{Plan: e.reconcilers.Plan, Returned: e.returned}) })
+	e.background.Go(func() { _ = e.log.Reconcile(ctx, intent.Patrol{Plan: e.plan, Returned: e.returned}) })
+	return nil
 }
 
 func (e *Engine) sweep(ctx context.Context) {
@@ -332,7 +301,7 @@ func (e *Engine) sweep(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		r := e.policy.Retention
+		r := e.config().Retention
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			_, more, err = e.ledger.Sweep(ctx, ledger.Retention{Now: e.ledger.Now(), Answers: r.Answers, DeadLetter: r.DeadLetter,

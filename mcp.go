@@ -28,14 +28,14 @@ type mcpCallerKey struct{}
 
 func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 	var err error
-	path := mcp.SocketPath(e.policy.Store[0].Path())
+	path := mcp.SocketPath(e.config().Store[0].Path())
 	file := ""
 	if e.embedded { // no port is there to settle a call through
 		if file, err = filepath.Abs(strings.TrimSuffix(path, ".sock")); err != nil {
 			return err
 		}
 	}
-	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.policy, Store: file, Ledger: e.ledger, Log: e.log, Observer: e.meter, Memory: e.gateway, Logger: e.logger, Stderr: e.mcp.stderr})
+	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.config(), Store: file, Ledger: e.ledger, Log: e.log, Observer: e.meter, Memory: e.gateway, Logger: e.logger, Stderr: e.mcp.stderr})
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,8 @@ func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 		return mcp.Caller{Tenant: who.Tenant, Owner: who.Owner, Authorization: who.Authorization}, nil
 	})
 	// Only this user reaches the socket: what auth asks of the network is not asked there.
-	operators := api.Operators(gateway.NewGuard(policy.Auth{}), func() error { return e.gateway.Ready() }, e.meter.Handler())
+	open := gateway.NewGuard(policy.Auth{})
+	operators := api.Operators(func() *gateway.Guard { return open }, func() error { return e.gateway.Ready() }, e.meter.Handler())
 	if e.mcp.socket, err = mcp.Listen(path, e.mcp.proxy, operators); err != nil {
 		e.logger.Info("no command can work through this engine: its socket cannot be opened", "socket", path, "error", err)
 	}

@@ -64,7 +64,7 @@ func (e *Engine) Reconcile(workflow string, f Reconciler) error {
 	if workflow == "" {
 		workflow = policy.DefaultWorkflow
 	}
-	if e.policy.Workflow(workflow) == nil {
+	if e.config().Workflow(workflow) == nil {
 		return refusal(ErrInvalid, "there is no workflow of this name in the configuration")
 	}
 	e.handling.Lock()
@@ -73,27 +73,30 @@ func (e *Engine) Reconcile(workflow string, f Reconciler) error {
 		e.finders = map[string]Reconciler{}
 	}
 	e.finders[workflow] = f
-	if e.reconcilers != nil {
-		e.reconcilers.Add(workflow, &finder{e, f})
+	if set := e.reconcilers.Load(); set != nil {
+		set.Add(workflow, &finder{e, f})
 		e.log.Reconsider()
 	}
 	return nil
 }
 
-// newReconcilers makes the reconcilers of the configuration and of the program.
-func (e *Engine) newReconcilers(ctx context.Context) error {
-	set, err := reconcile.New(ctx, reconcile.Config{Policy: e.policy, Ledger: e.ledger, Upstream: e.client, Tools: e.mcp.proxy, Logger: e.logger})
-	if err != nil {
-		return err
-	}
+// newReconcilers makes the reconcilers of a configuration.
+func (e *Engine) newReconcilers(ctx context.Context, cfg *policy.Config) (*reconcile.Set, error) {
+	return reconcile.New(ctx, reconcile.Config{Policy: cfg, Ledger: e.ledger, Upstream: e.client, Tools: e.mcp.proxy, Logger: e.logger,
+		Before: e.reconcilers.Load()})
+}
+
+// putReconcilers has them asked, and those of the program before them.
+func (e *Engine) putReconcilers(set *reconcile.Set) {
 	e.handling.Lock()
 	defer e.handling.Unlock()
 	for workflow, f := range e.finders {
 		set.Add(workflow, &finder{e, f})
 	}
-	e.reconcilers = set
-	return nil
+	e.reconcilers.Store(set)
 }
+
+func (e *Engine) plan(r *ledger.Record) (intent.Plan, bool) { return e.reconcilers.Load().Plan(r) }
 
 // returned has an outbox take up again what did not happen.
 func (e *Engine) returned(id string) {

@@ -19,8 +19,8 @@ func (e *Engine) Transport(base http.RoundTripper) http.RoundTripper {
 		base = http.DefaultTransport
 	}
 	t := &transport{e: e, base: base}
-	for i := range e.policy.Providers {
-		p := &e.policy.Providers[i]
+	for i := range e.config().Providers {
+		p := &e.config().Providers[i]
 		if u, err := url.Parse(strings.TrimSuffix(p.BaseURL, "/")); err == nil {
 			t.routes = append(t.routes, home{provider: p, origin: origin(u), path: u.EscapedPath()})
 		}

@@ -209,7 +209,9 @@ func TestTransportErrors(t *testing.T) {
 	if !errors.As(FromHeader(h), &e) || e.SafeToRetry != AfterReconcile || e.RetryAfter != 0 {
 		t.Errorf("hostile headers: %+v", e)
 	}
-	if _, err := (&http.Client{Transport: (&Engine{policy: c.policy}).Transport(nil)}).Get(c.base + "/models"); !errors.Is(err, ErrDraining) {
+	var idle Engine
+	idle.policy.Store(c.Engine.config())
+	if _, err := (&http.Client{Transport: idle.Transport(nil)}).Get(c.base + "/models"); !errors.Is(err, ErrDraining) {
 		t.Errorf("an engine that was not started: %v", err)
 	}
 }

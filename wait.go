@@ -149,7 +149,7 @@ func (q *request) mayFollow(fl *flight) *Error {
 		why = "the first call with this key is not yet on record: the store is unavailable"
 	case q.rule.Idempotency.OnInFlight == policy.Conflict && !fl.ended():
 		why = "the first call with this key still runs"
-	case fl.attached() > q.f.e.policy.Limits.Attached:
+	case fl.attached() > q.f.e.config().Limits.Attached:
 		why = "limits.attached callers wait for this result already"
 	default:
 		return nil

@@ -115,22 +115,42 @@ func (q *Queue) lineOf(r *ledger.Record) *line {
 	if l := q.lines[k]; l != nil {
 		return l
 	}
-	l := &line{key: k, head: r.Intent, rules: q.Rules(&r.Intent)}
+	l := &line{key: k, head: r.Intent, later: entries{exact: true}}
+	q.rule(l)
+	q.lines[k] = l
+	return l
+}
+
+// rule gives a line the rules that hold for it now.
+func (q *Queue) rule(l *line) {
+	l.rules = q.Rules(&l.head)
 	if len(l.rules.Order) == 0 {
 		l.rules.Order = defaultOrder
 	}
-	l.ready.order, l.later.exact = l.rules.Order, true
+	l.ready.order = l.rules.Order
+	heap.Init(&l.ready)
 	limit := q.Workers
 	if l.rules.Limit > 0 && l.rules.Key != "" {
 		limit = min(limit, l.rules.Limit)
 	}
-	name := l.rules.Key
-	if name == "" {
-		limit = q.Workers
+	was := l.slots
+	l.slots = q.group.Get(l.rules.Key, bulkhead.Config{Max: limit, Waiting: -1})
+	if was != nil {
+		q.group.Put(was)
 	}
-	l.slots = q.group.Get(name, bulkhead.Config{Max: limit, Waiting: -1})
-	q.lines[k] = l
-	return l
+	l.until, l.barred = time.Time{}, false
+}
+
+// Reload asks for the rules of every line again, and has as many workers as it says from now on. Jobs in a worker's hands
+// end by the rules that they were taken by.
+func (q *Queue) Reload(workers int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.Workers = workers
+	for _, l := range q.lines {
+		q.rule(l)
+	}
+	q.wake()
 }
 
 // drop forgets a line of which nothing is left.
@@ -156,10 +176,21 @@ func (l *line) promote(now time.Time) time.Duration {
 	return 0
 }
 
+// hands is what a worker has of the line whose job it does.
+type hands struct {
+	line  *line
+	rules Rules
+	slots *bulkhead.Semaphore // nil where it has none of them
+}
+
 // take counts a job of the line as worked on. The caller has seen that there is room, under the queue's lock.
-func (l *line) take() bool {
+func (l *line) take() hands {
 	l.working++
-	return l.slots.Try(bulkhead.Batch)
+	h := hands{line: l, rules: l.rules}
+	if l.slots.Try(bulkhead.Batch) {
+		h.slots = l.slots
+	}
+	return h
 }
 
 // Lane is where a job goes for a condition, "" where the policy sends it nowhere: review before dead letter

@@ -244,9 +244,9 @@ func (q *Queue) fill(ctx context.Context) time.Duration {
 			return min(wait, next)
 		}
 		e := l.pop()
-		slot := l.take()
+		h := l.take()
 		q.working++
-		go q.work(context.WithoutCancel(ctx), e, l, slot)
+		go q.work(context.WithoutCancel(ctx), e, h)
 	}
 	return wait
 }

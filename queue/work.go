@@ -15,12 +15,13 @@ import (
 )
 
 // work does one job and puts it back into the schedule where it is not done.
-func (q *Queue) work(ctx context.Context, e *entry, l *line, slot bool) {
-	back := q.do(ctx, e, l)
+func (q *Queue) work(ctx context.Context, e *entry, h hands) {
+	back := q.do(ctx, e, h)
+	l := h.line
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if slot {
-		l.slots.Release(bulkhead.Batch)
+	if h.slots != nil {
+		h.slots.Release(bulkhead.Batch)
 	}
 	l.working--
 	q.working--
@@ -38,13 +39,13 @@ func (q *Queue) work(ctx context.Context, e *entry, l *line, slot bool) {
 }
 
 // do works on a job and returns it as it then stands, nil where it is no longer this queue's.
-func (q *Queue) do(ctx context.Context, e *entry, l *line) *ledger.Record {
+func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 	r, err := q.Ledger.Get(ctx, e.id)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil
 	case err != nil:
-		return q.later(e, l)
+		return q.later(e, h.line)
 	case !ready(r):
 		return nil
 	}
@@ -52,10 +53,10 @@ func (q *Queue) do(ctx context.Context, e *entry, l *line) *ledger.Record {
 		return nil // its time is over: the log parks it
 	}
 	op := q.Log.Load(r).Patient()
-	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: l.rules}
+	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: h.rules}
 	if err := q.lease(ctx, j); err != nil {
 		if errors.Is(err, ledger.ErrUnavailable) {
-			return q.later(e, l)
+			return q.later(e, h.line)
 		}
 		return nil // somebody else has it, or it was cancelled
 	}

@@ -23,8 +23,11 @@ import (
 type Config struct {
 	Ledger ledger.Ledger
 	Log    *intent.Log
-	Policy *policy.Config
-	Logger *slog.Logger
+	// Policy is the configuration in force.
+	Policy func() *policy.Config
+	// Configuration says which one that is, and what was refused; nil: nothing.
+	Configuration func() Configuration
+	Logger        *slog.Logger
 	// Routes is the live state of the routes; nil where no gateway runs, and then nothing is said of them.
 	Routes *route.Table
 	// Bulkheads says what a gateway's bulkheads hold; nil: nothing.
@@ -54,15 +57,17 @@ func (a *API) Tenants(tenant func(*http.Request) string) http.Handler {
 // ScopeHeader tells the admin port's answers, "operator", from the data port's, which show one tenant's operations.
 const ScopeHeader = "Holdfast-Scope"
 
-// Operators serves the admin port: everything, for operators only, with health and metrics beside it.
-func (a *API) Operators(guard *gateway.Guard, ready func() error, metrics http.Handler) http.Handler {
+// Operators serves the admin port: everything, for operators only, with health and metrics beside it. guard is asked for
+// each request: a reloaded configuration may have changed it.
+func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	a.reads(mux, func(*http.Request) string { return "" })
 	a.jobs(mux, func(*http.Request) string { return "" })
 	a.parked(mux)
 	mux.HandleFunc("POST /holdfast/v1/intents/{id}/resolve", a.resolve)
 	mux.HandleFunc("POST /holdfast/v1/explain", a.explain)
-	a.routes(mux, guard.Client)
+	a.configuration(mux)
+	a.routes(mux, func(r *http.Request) *policy.AuthKey { return guard().Client(r) })
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("/", notFound)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,6 +80,7 @@ func (a *API) Operators(guard *gateway.Guard, ready func() error, metrics http.H
 			return
 		}
 		w.Header().Set(ScopeHeader, "operator")
+		guard := guard()
 		if !guard.HostAllowed(r) {
 			fail(w, http.StatusForbidden, "forbidden", "this host name or origin is not allowed; add it to auth.hosts")
 			return
@@ -251,13 +257,13 @@ func (a *API) resolve(w http.ResponseWriter, r *http.Request) {
 
 // ttl is how long a resolved success keeps its key.
 func (a *API) ttl(rec *ledger.Record) time.Duration {
-	if s := a.Policy.ToolServer(rec.Workflow); s != nil && rec.Provider == gateway.ToolProvider {
-		p := a.Policy.Call(s, s.Find(rec.Method, strings.TrimPrefix(rec.Path, "/tools/"+s.Name)), rec.Method)
+	if s := a.Policy().ToolServer(rec.Workflow); s != nil && rec.Provider == gateway.ToolProvider {
+		p := a.Policy().Call(s, s.Find(rec.Method, strings.TrimPrefix(rec.Path, "/tools/"+s.Name)), rec.Method)
 		return p.TTL
 	}
-	wf := a.Policy.Workflow(rec.Workflow)
+	wf := a.Policy().Workflow(rec.Workflow)
 	if rec.Provider == "function" || rec.Provider == "outbox" {
-		wf = a.Policy.ForFunction(rec.Workflow)
+		wf = a.Policy().ForFunction(rec.Workflow)
 	}
 	if wf != nil {
 		return wf.Idempotency.TTL

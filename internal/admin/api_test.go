@@ -29,7 +29,8 @@ func (r *rig) unknown(tenant, key string) string {
 }
 
 func (r *rig) operators(auth policy.Auth) http.Handler {
-	return r.api.Operators(gateway.NewGuard(auth), func() error { return nil }, http.NotFoundHandler())
+	guard := gateway.NewGuard(auth)
+	return r.api.Operators(func() *gateway.Guard { return guard }, func() error { return nil }, http.NotFoundHandler())
 }
 
 func send(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {

@@ -68,7 +68,7 @@ func (a *API) fullKeys(ctx context.Context, tenant, key string) ([]string, error
 	}
 	keys := make([]string, len(tenants))
 	for i, t := range tenants {
-		keys[i] = idempotency.ExplicitKey(a.Policy.Env, t, key)
+		keys[i] = idempotency.ExplicitKey(a.Policy().Env, t, key)
 	}
 	return keys, nil
 }

@@ -38,7 +38,8 @@ func newRig(t *testing.T) *rig {
 			t.Error(err)
 		}
 	})
-	return &rig{t, g, New(Config{Ledger: l, Log: g, Policy: &policy.Config{Env: env}, Logger: slog.New(slog.DiscardHandler)})}
+	cfg := &policy.Config{Env: env}
+	return &rig{t, g, New(Config{Ledger: l, Log: g, Policy: func() *policy.Config { return cfg }, Logger: slog.New(slog.DiscardHandler)})}
 }
 
 // settled puts an operation of a tenant's on record that failed for certain, which releases its key, or succeeded.

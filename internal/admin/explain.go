@@ -28,7 +28,7 @@ func (a *API) explain(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
 		return
 	}
-	out, err := explain.Explain(a.Policy, q)
+	out, err := explain.Explain(a.Policy(), q)
 	if err != nil {
 		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
 		return

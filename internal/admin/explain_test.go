@@ -14,7 +14,8 @@ import (
 // The admin port explains by the running policy; tenants are told nothing of it.
 func TestExplain(t *testing.T) {
 	r := newRig(t)
-	r.api.Policy = policy.Default(func(string) (string, bool) { return "", false })
+	cfg := policy.Default(func(string) (string, bool) { return "", false })
+	r.api.Policy = func() *policy.Config { return cfg }
 	const path = "/holdfast/v1/explain"
 	question := `{"http_status":429,"headers":{"retry-after":"3600"},"body":"{}","workflow":"default"}`
 	w := send(r.operators(policy.Auth{}), "POST", path, question)
@@ -22,7 +23,7 @@ func TestExplain(t *testing.T) {
 	if err := json.Unmarshal(w.Body.Bytes(), &x); err != nil || w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	if x.PolicyRevision != r.api.Policy.Revision || x.CoolDownMS != 3_600_000 || len(x.Decisions) != 1 ||
+	if x.PolicyRevision != cfg.Revision || x.CoolDownMS != 3_600_000 || len(x.Decisions) != 1 ||
 		x.Decisions[0].Action != decision.Fail || x.Decisions[0].Condition != decision.RetryAfterExceedsDeadline {
 		t.Errorf("%s", w.Body)
 	}

@@ -44,7 +44,7 @@ func (a *API) jobs(mux *http.ServeMux, tenant scope) {
 // submit answers 202 with the job; the same key again gives the same job.
 func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	var in gateway.JobRequest
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, a.Policy.Limits.MaxRequestBytes))
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, a.Policy().Limits.MaxRequestBytes))
 	d.DisallowUnknownFields()
 	err := d.Decode(&in)
 	if err == nil && d.Decode(&struct{}{}) != io.EOF {

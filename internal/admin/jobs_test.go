@@ -47,7 +47,7 @@ func working(t *testing.T) (*rig, *sim.Server, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.api.Policy, r.api.Gateway = cfg, func() *gateway.Gateway { return g }
+	r.api.Policy, r.api.Gateway = func() *policy.Config { return cfg }, func() *gateway.Gateway { return g }
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() { done <- g.Jobs().Run(ctx) }()

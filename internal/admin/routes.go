@@ -129,9 +129,9 @@ func (a *API) fault(w http.ResponseWriter, r *http.Request, who *policy.AuthKey)
 	if !order(w, r, &in) {
 		return
 	}
-	drills := a.Policy.Drills
+	drills := a.Policy().Drills
 	if !drills.Allow && !mutant.On("drills-ignored") {
-		fail(w, http.StatusForbidden, "forbidden", "faults may not be injected into this gateway (env "+a.Policy.Env+
+		fail(w, http.StatusForbidden, "forbidden", "faults may not be injected into this gateway (env "+a.Policy().Env+
 			"): set drills: {allow: true} in its configuration and restart it")
 		return
 	}

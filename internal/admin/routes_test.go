@@ -23,7 +23,7 @@ func withRoutes(t *testing.T, drills policy.Drills) (*rig, *route.Route, *bytes.
 	table := route.New(route.Config{Cooldowns: r.api.Ledger})
 	t.Cleanup(table.Close)
 	var log bytes.Buffer
-	r.api.Routes, r.api.Logger, r.api.Policy.Drills = table, slog.New(slog.NewTextHandler(&log, nil)), drills
+	r.api.Routes, r.api.Logger, r.api.Policy().Drills = table, slog.New(slog.NewTextHandler(&log, nil)), drills
 	return r, table.Get("openai/gpt-5/chat.completions/ab", breaker.Config{}, 0.2), &log
 }
 

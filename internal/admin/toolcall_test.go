@@ -72,7 +72,7 @@ func TestArguments(t *testing.T) {
 			t.Errorf("%s: another tenant sees %d %s", name, w.Code, w.Body)
 		}
 	}
-	other := send(r.operators(r.api.Policy.Auth), "GET", "/holdfast/v1/intents/"+r.unknown("one", "k"), "")
+	other := send(r.operators(r.api.Policy().Auth), "GET", "/holdfast/v1/intents/"+r.unknown("one", "k"), "")
 	if strings.Contains(other.Body.String(), `"call"`) {
 		t.Errorf("what is no MCP call has one: %s", other.Body)
 	}

@@ -30,7 +30,8 @@ func openBeside(ctx context.Context, path string) (*adminAPI, func() error, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w (closing: %v)", err, l.Close())
 	}
-	api := admin.New(admin.Config{Ledger: l, Policy: &policy.Config{Env: env}, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
+	cfg := &policy.Config{Env: env}
+	api := admin.New(admin.Config{Ledger: l, Policy: func() *policy.Config { return cfg }, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	everybody := api.Tenants(func(*http.Request) string { return "" })
 	return &adminAPI{base: &url.URL{Scheme: "http", Host: "store"}, name: "the store " + path, beside: true,
 		http: &http.Client{Transport: inProcess{everybody}}}, l.Close, nil

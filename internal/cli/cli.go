@@ -159,7 +159,10 @@ func serveCommand() *cobra.Command {
 in the environment (OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY) replaces the client's own.
 
 SIGTERM or SIGINT drains: running calls finish, at most limits.drain_wait; a second one ends at once and records
-what was in flight as interrupted.`,
+what was in flight as interrupted.
+
+A configuration that changes is put in force without dropping a request, as soon as its files change and on SIGHUP; one
+that check refuses, or that changes what takes a restart, is logged, and the running one kept.`,
 		Example: `  holdfast serve
   holdfast serve --config holdfast.yaml
   holdfast serve --upstream openai=http://127.0.0.1:9797/v1     # against holdfast sim
@@ -175,7 +178,7 @@ what was in flight as interrupted.`,
 			if err != nil {
 				return &usageError{err}
 			}
-			c.Logger, c.Stderr = logger, os.Stderr
+			c.Logger, c.Stderr, c.Watch = logger, os.Stderr, true
 			if _, err := os.Stat(configHere); err == nil && c.File == "" {
 				logger.Warn(configHere + " here is not read; write --config " + configHere)
 			}
@@ -227,6 +230,9 @@ func serve(ctx context.Context, c holdfast.Config, ready string) (err error) {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
 	if ready != "" {
 		// One that a crash left behind would name the wrong ports.
 		if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -243,7 +249,7 @@ func serve(ctx context.Context, c holdfast.Config, ready string) (err error) {
 		defer func() { err = errors.Join(err, os.Remove(ready)) }()
 		c.Logger.Info("ready", "file", ready)
 	}
-	<-signals
+	reloadOn(ctx, hangups, engine, signals)
 	drain, cancel := context.WithTimeout(ctx, engine.DrainWait())
 	defer cancel()
 	go func() {
@@ -255,6 +261,18 @@ func serve(ctx context.Context, c holdfast.Config, ready string) (err error) {
 		}
 	}()
 	return engine.Stop(drain)
+}
+
+// reloadOn reads the configuration again on each hangup, and returns on the first of signals.
+func reloadOn(ctx context.Context, hangups <-chan os.Signal, e *holdfast.Engine, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-signals:
+			return
+		case <-hangups:
+			_ = e.Reload(ctx) // the log has why it was refused
+		}
+	}
 }
 
 // writeReady tells scripts and supervisors where the engine listens; whoever sees the file sees the whole of it.

@@ -43,7 +43,7 @@ func (e *execution) again(o *outcome) bool {
 		f.Spent = true // somebody else took it in this moment
 		d = decision.Decide(f, e.deciding())
 	}
-	o.evidence = evidence(f, d)
+	o.evidence = e.evidence(f, d)
 	e.nest.quit(o.health)
 	if e.job == nil || !e.rests(o, d) {
 		e.conclude(o)
@@ -68,13 +68,19 @@ func (e *execution) stopped() bool {
 var ends = map[ledger.AttemptEnd]decision.End{ledger.AttemptSuccess: decision.Success, ledger.AttemptFailed: decision.Failed,
 	ledger.AttemptUnknown: decision.Unknown, ledger.AttemptNotSent: decision.NotSent}
 
-// evidence is what the log keeps of a decision, so that another policy can be asked about it.
-func evidence(f decision.Facts, d decision.Decision) json.RawMessage {
+// evidence is what the log keeps of a decision, so that another policy can be asked about it. The policy that decided is
+// named where it is not the one that the intent was begun by: a job waits over reloads and restarts (semantics 5).
+func (e *execution) evidence(f decision.Facts, d decision.Decision) json.RawMessage {
 	f.Signal.Message = "" // the provider's words may quote the request
+	revision := e.g.policy.Revision
+	if revision == e.op.Head().PolicyRevision {
+		revision = ""
+	}
 	p, err := json.Marshal(struct {
 		Facts    decision.Facts    `json:"facts"`
 		Decision decision.Decision `json:"decision"`
-	}{f, d})
+		Revision string            `json:"policy_revision,omitempty"`
+	}{f, d, revision})
 	if err != nil {
 		return nil
 	}
@@ -83,7 +89,7 @@ func evidence(f decision.Facts, d decision.Decision) json.RawMessage {
 
 // follow waits as decided and makes the next attempt durable (semantics 32, 36).
 func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bool {
-	o.evidence = evidence(f, d)
+	o.evidence = e.evidence(f, d)
 	e.logEnd(o.verdict)
 	e.next.Trigger = "retry: " + o.reason
 	e.clear()

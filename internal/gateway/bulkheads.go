@@ -21,9 +21,10 @@ type Bulkhead struct {
 // Bulkheads returns all that bound calls, by workflow and tier. A tier that only limits.workers bounds has none.
 func (g *Gateway) Bulkheads() []Bulkhead {
 	var all []Bulkhead
-	for i := range g.policy.Workflows {
-		w := &g.policy.Workflows[i]
-		for name, t := range g.nests[w.Name].tiers {
+	now := g.current.Load()
+	for i := range now.policy.Workflows {
+		w := &now.policy.Workflows[i]
+		for name, t := range now.nests[w.Name].tiers {
 			if t.slots == nil {
 				continue
 			}

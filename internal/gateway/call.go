@@ -17,7 +17,7 @@ import (
 
 // call is one client's request on its way through the stages.
 type call struct {
-	g     *Gateway
+	g     *edition
 	w     http.ResponseWriter // out
 	out   patient
 	r     *http.Request
@@ -200,7 +200,7 @@ func dotted(path string) bool {
 }
 
 // prefixed reads a provider's name from the front of a path. /openai/deployments/… is Azure's own path.
-func (g *Gateway) prefixed(path string) (*target, string, bool) {
+func (g *edition) prefixed(path string) (*target, string, bool) {
 	name, rest, found := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	if !found || strings.HasPrefix(path, "/openai/deployments/") {
 		return nil, "", false

@@ -36,7 +36,7 @@ var (
 // execution is one dispatched operation in progress. It belongs to its intent, not to the connection that began
 // it: clients come and go.
 type execution struct {
-	g       *Gateway
+	g       *edition
 	key     string // in the registry
 	claim   string // idempotency key of the intent, "" without
 	fp      [32]byte
@@ -85,7 +85,7 @@ type execution struct {
 }
 
 // newExecution prepares what c asks for. The caller is its first client.
-func (g *Gateway) newExecution(c *call) *execution {
+func (g *edition) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
 		keep: c.key != "", rec: newRecording(&g.mem), finished: make(chan struct{}), clients: 1}
 	e.refs.Store(3)

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/route"
@@ -40,7 +39,7 @@ type Config struct {
 
 // Gateway serves the data plane. It is an http.Handler, safe for concurrent use.
 type Gateway struct {
-	policy   *policy.Config
+	current  atomic.Pointer[edition]
 	ledger   ledger.Ledger
 	log      *intent.Log
 	upstream upstream.Client
@@ -49,13 +48,8 @@ type Gateway struct {
 	observer Observer
 	logger   *slog.Logger
 
-	providers map[string]*target
-	wires     map[string]*target // first provider of each type
-	guard     *Guard
-	tools     map[string]*toolServer
-	keyers    map[string]*idempotency.Keyer // by workflow
-	salt      []byte                        // of tenants made from forwarded credentials
-	secret    []byte                        // of outbound keys (semantics 17)
+	salt   []byte // of tenants made from forwarded credentials
+	secret []byte // of outbound keys (semantics 17)
 
 	registry  registry
 	replays   *replayCache
@@ -64,7 +58,6 @@ type Gateway struct {
 	writes    writes // of tools without a key template
 	late      listeners
 	repeats   repeats
-	nests     map[string]*rules // by workflow
 	routes    *route.Table
 	jobs      *queue.Queue
 	nobody    string    // mark of routes to which no credential goes
@@ -81,7 +74,7 @@ type Gateway struct {
 
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
-	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
+	g := &Gateway{ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
 		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
@@ -101,24 +94,13 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.secret, err = c.Ledger.Secret(ctx, "hmac"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's secret: %w", err)
 	}
-	if g.providers, g.wires, err = targets(c.Policy); err != nil {
+	g.nobody = g.credentialMark("")
+	first, err := g.edition(c.Policy)
+	if err != nil {
 		return nil, err
 	}
-	if g.keyers, err = keyers(c.Policy); err != nil {
-		return nil, err
-	}
-	g.guard = NewGuard(c.Policy.Auth)
-	g.nests, g.nobody = nests(c.Policy), g.credentialMark("")
-	for _, t := range g.providers {
-		t.mark = g.credentialMark(t.key)
-	}
-	if g.tools, err = tools(c.Policy); err != nil {
-		return nil, err
-	}
-	for _, t := range g.tools {
-		t.target.mark = g.credentialMark(t.conf.Name)
-	}
-	g.jobs = g.newQueue()
+	g.current.Store(first)
+	g.jobs = g.newQueue(c.Policy)
 	g.sightings.g, g.started = g, g.ledger.Now()
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
 		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
@@ -149,7 +131,10 @@ var stages = [...]stage{
 	{"answer", (*call).answer},       // the recording, to this client
 }
 
-func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP has a request go by the configuration that is in force when it comes, to its end.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.current.Load().serve(w, r) }
+
+func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 	disarm(w)
 	if !g.guard.admit(w, r) {
 		return

@@ -19,7 +19,7 @@ func (g *Gateway) Holding() (h Holding) {
 	g.registry.each(func(*execution) { h.Executions++ })
 	h.Working, h.Memory = g.working.Load(), g.mem.used.Load()
 	seen := map[*drains]bool{}
-	for _, r := range g.allRules() {
+	for _, r := range g.current.Load().allRules() {
 		for _, t := range r.tiers {
 			if !seen[t.drains] {
 				seen[t.drains] = true
@@ -35,7 +35,7 @@ func (g *Gateway) Holding() (h Holding) {
 }
 
 // allRules are the nests of workflows and of tools.
-func (g *Gateway) allRules() []*rules {
+func (g *edition) allRules() []*rules {
 	all := slices.Collect(maps.Values(g.nests))
 	for _, t := range g.tools {
 		for _, r := range t.calls {

@@ -37,15 +37,22 @@ var jobStages = [...]stage{
 // Jobs is the queue of this gateway's jobs. Whoever starts the gateway runs it.
 func (g *Gateway) Jobs() *queue.Queue { return g.jobs }
 
-func (g *Gateway) newQueue() *queue.Queue {
-	// A fifth of the places stays free for calls that somebody waits for, whatever the backlog.
-	workers := min(queue.DefaultWorkers, max(1, g.policy.Limits.Workers*4/5))
-	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: workers,
-		Rules: g.jobRules, Work: g.workOn, Barred: g.jobBarred})
+func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
+	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: jobWorkers(cfg),
+		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().jobRules(head) },
+		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
+		// force when a worker takes it. After a restart there would be no other.
+		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
+		Barred: func(head *ledger.Intent) time.Duration { return g.current.Load().jobBarred(head) }})
+}
+
+// jobWorkers leaves a fifth of the places free for calls that somebody waits for, whatever the backlog.
+func jobWorkers(cfg *policy.Config) int {
+	return min(queue.DefaultWorkers, max(1, cfg.Limits.Workers*4/5))
 }
 
 // jobRules is the policy of a job by its head.
-func (g *Gateway) jobRules(head *ledger.Intent) queue.Rules {
+func (g *edition) jobRules(head *ledger.Intent) queue.Rules {
 	w := g.jobWorkflow(head)
 	if w == nil { // it is parked when its turn comes
 		return queue.Rules{}
@@ -67,7 +74,7 @@ func RulesOf(w *policy.Workflow) queue.Rules {
 }
 
 // jobWorkflow is the workflow of a job, or of its tool's route; nil where the configuration has it no more.
-func (g *Gateway) jobWorkflow(head *ledger.Intent) *policy.Workflow {
+func (g *edition) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 	if head.Provider != ToolProvider {
 		return g.policy.Workflow(head.Workflow)
 	}
@@ -84,7 +91,7 @@ func (g *Gateway) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 
 // concurrencyKey is what backpressure.concurrency_key comes to for a job; "" where the workflow has none. The workflow
 // is part of it, for the limit is the workflow's.
-func (g *Gateway) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string {
+func (g *edition) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string {
 	if len(w.Backpressure.ConcurrencyKey) == 0 {
 		return ""
 	}
@@ -112,7 +119,7 @@ const stall = 50 * time.Millisecond
 
 // jobBarred is how long no job of this kind can be started: its route cools down, is paused or broken, or all slots that
 // batch work may have are in use. It takes nothing.
-func (g *Gateway) jobBarred(head *ledger.Intent) time.Duration {
+func (g *edition) jobBarred(head *ledger.Intent) time.Duration {
 	if g.draining.Load() {
 		return time.Second
 	}
@@ -162,7 +169,7 @@ type jobRequest struct {
 }
 
 // workOn does a leased job. It is the queue's worker.
-func (g *Gateway) workOn(ctx context.Context, j *queue.Job) queue.Rest {
+func (g *edition) workOn(ctx context.Context, j *queue.Job) queue.Rest {
 	c, err := g.jobCall(ctx, j)
 	switch {
 	case errors.Is(err, ledger.ErrUnavailable):
@@ -193,7 +200,7 @@ func (c *call) brokenJob() {
 }
 
 // jobCall is the call of a job, from what the log kept of it.
-func (g *Gateway) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
+func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	head := j.Op.Head()
 	body, err := g.ledger.Body(ctx, head.ID, ledger.BodyRequest)
 	if err != nil {
@@ -332,7 +339,7 @@ func (c *call) overridden() *Error {
 		return nil
 	}
 	name, model, _ := strings.Cut(c.override, "/")
-	if err := c.g.CheckOverride(c.job.Op.Head(), c.override); err != nil {
+	if err := c.g.checkOverride(c.job.Op.Head(), c.override); err != nil {
 		return errorf(CodeContract, "%s", err.Error())
 	}
 	w := *c.wf
@@ -343,6 +350,10 @@ func (c *call) overridden() *Error {
 
 // CheckOverride says whether a job can be sent by another route, PROVIDER or PROVIDER/MODEL; the error says why not.
 func (g *Gateway) CheckOverride(head *ledger.Intent, override string) error {
+	return g.current.Load().checkOverride(head, override)
+}
+
+func (g *edition) checkOverride(head *ledger.Intent, override string) error {
 	if override == SameRoute {
 		return nil
 	}
@@ -361,7 +372,7 @@ func (g *Gateway) CheckOverride(head *ledger.Intent, override string) error {
 
 // AgedLane is where a job goes whose max_queue_age is over: "" gives it up.
 func (g *Gateway) AgedLane(r *ledger.Record) string {
-	w := g.jobWorkflow(&r.Intent)
+	w := g.current.Load().jobWorkflow(&r.Intent)
 	if w == nil {
 		return intent.LaneDead
 	}
@@ -371,7 +382,7 @@ func (g *Gateway) AgedLane(r *ledger.Record) string {
 
 // QueueAge is how long a job may wait in its lane.
 func (g *Gateway) QueueAge(head *ledger.Intent) time.Duration {
-	if w := g.jobWorkflow(head); w != nil {
+	if w := g.current.Load().jobWorkflow(head); w != nil {
 		return w.Lanes.BackgroundRetry.MaxQueueAge
 	}
 	return 0

@@ -38,7 +38,7 @@ func caller(r *http.Request) identity {
 
 // serveLocal answers the gateway's own paths. The health checks need neither credential nor host and write
 // nothing (semantics 44).
-func (g *Gateway) serveLocal(w http.ResponseWriter, r *http.Request) {
+func (g *edition) serveLocal(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/healthz":
 		w.WriteHeader(http.StatusOK)
@@ -67,7 +67,7 @@ func WriteReady(w http.ResponseWriter, err error) {
 	_, _ = w.Write([]byte("ready\n"))
 }
 
-func (g *Gateway) serveAPI(w http.ResponseWriter, r *http.Request) {
+func (g *edition) serveAPI(w http.ResponseWriter, r *http.Request) {
 	c := &call{g: g, w: w, r: r, target: &target{wire: provider.OpenAI}}
 	if g.api == nil || reserved(r.URL.Path) {
 		c.refuse(errorf(CodeNotFound, "no such path"))
@@ -92,7 +92,7 @@ func (g *Gateway) serveAPI(w http.ResponseWriter, r *http.Request) {
 }
 
 // replacesAll says that no provider sees its clients' own credentials.
-func (g *Gateway) replacesAll() bool {
+func (g *edition) replacesAll() bool {
 	for _, t := range g.providers {
 		if t.key == "" {
 			return false

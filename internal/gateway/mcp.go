@@ -17,7 +17,7 @@ type MCPCaller struct {
 }
 
 // serveMCP hands a request for an MCP server on, by the rules of semantics 44.
-func (g *Gateway) serveMCP(w http.ResponseWriter, r *http.Request) {
+func (g *edition) serveMCP(w http.ResponseWriter, r *http.Request) {
 	who := MCPCaller{Tenant: mainTenant}
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/mcp/"), "/")
 	switch {

@@ -35,21 +35,14 @@ type tier struct {
 	drains *drains             // of all that share the slots, or limits.workers
 }
 
-// shared is what tiers have in common: slots by the bulkhead's name, and who drains in them.
-type shared struct {
-	slots  map[string]*bulkhead.Semaphore
-	drains map[string]*drains // "": in limits.workers
-}
-
 // nests compiles the nest of every workflow. Workflows that name the same bulkhead share it (semantics 33).
-func nests(cfg *policy.Config) map[string]*rules {
+func nests(cfg *policy.Config, common *shared) map[string]*rules {
 	all := make(map[string]*rules, len(cfg.Workflows))
-	common := shared{map[string]*bulkhead.Semaphore{}, map[string]*drains{"": {}}}
 	for i := range cfg.Workflows {
 		w := &cfg.Workflows[i]
 		r := newRules(w)
 		for _, name := range tierNames(cfg, w) {
-			r.tiers[name] = newTier(cfg, w, common)
+			r.tiers[name] = newTier(cfg, w, w.Path()+"/"+name, "", common)
 		}
 		all[w.Name] = r
 	}
@@ -100,7 +93,9 @@ func tierNames(cfg *policy.Config, w *policy.Workflow) []string {
 	return names
 }
 
-func newTier(cfg *policy.Config, w *policy.Workflow, common shared) *tier {
+// newTier finds the tier's slots among those in use by the bulkhead's name, else by own. Where only limits.workers bounds
+// it, who drains is counted under free.
+func newTier(cfg *policy.Config, w *policy.Workflow, own, free string, common *shared) *tier {
 	b := w.Bulkhead
 	if t := onlyTier(w); t != nil && t.Bulkhead != nil {
 		b = *t.Bulkhead
@@ -110,17 +105,14 @@ func newTier(cfg *policy.Config, w *policy.Workflow, common shared) *tier {
 		slots = cfg.Limits.Workers
 	}
 	t := &tier{waits: b.Wait, quota: max(1, int(float64(slots)*w.FinishQuota))}
-	switch {
+	switch key := own; {
 	case b.MaxConcurrent <= 0:
-		t.drains = common.drains[""]
-	case b.Name == "":
-		t.slots, t.drains = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve}), &drains{}
+		t.drains = common.drainsOf(free)
 	default:
-		if common.slots[b.Name] == nil {
-			common.slots[b.Name] = bulkhead.New(bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve})
-			common.drains[b.Name] = &drains{}
+		if b.Name != "" {
+			key = "name/" + b.Name
 		}
-		t.slots, t.drains = common.slots[b.Name], common.drains[b.Name]
+		t.slots, t.drains = common.slotsOf(key, bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve}), common.drainsOf(key)
 	}
 	return t
 }

@@ -55,7 +55,7 @@ func (c *call) nested() (nest, intent.Attempt) {
 	if t == nil {
 		t = &tier{drains: &drains{}, quota: 1}
 	}
-	return nest{rules: r, tier: t, route: c.g.routes.Get(next.Route, r.breaker, c.wf.Retry.Share),
+	return nest{rules: r, tier: t, route: c.g.routes.GetAt(c.g.epoch, next.Route, r.breaker, c.wf.Retry.Share),
 		priority: priorities[c.priority], class: c.class()}, next
 }
 

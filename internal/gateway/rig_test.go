@@ -334,3 +334,5 @@ func wait(t *testing.T, ok func() bool) {
 	}
 	t.Fatal("it did not come about within two minutes")
 }
+
+func (r *rig) inForce() *policy.Config { return r.policy }

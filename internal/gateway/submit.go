@@ -42,6 +42,10 @@ var submission = [...]stage{
 // SubmitJob writes a job down and has it worked on. r is the request to our own API that brought it: what it says of its
 // caller counts. The same key again gives the same job, and known is true. Errors are *Error.
 func (g *Gateway) SubmitJob(r *http.Request, in JobRequest) (job *ledger.Record, known bool, err error) {
+	return g.current.Load().submitJob(r, in)
+}
+
+func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record, known bool, err error) {
 	if g.draining.Load() {
 		return nil, false, errorf(CodeDraining, "this gateway is shutting down; nothing was taken on")
 	}

@@ -49,7 +49,7 @@ type toolRoute struct {
 	keyless bool
 }
 
-func tools(cfg *policy.Config) (map[string]*toolServer, error) {
+func tools(cfg *policy.Config, common *shared) (map[string]*toolServer, error) {
 	all := make(map[string]*toolServer, len(cfg.Tools))
 	for i := range cfg.Tools {
 		conf := &cfg.Tools[i]
@@ -62,7 +62,7 @@ func tools(cfg *policy.Config) (map[string]*toolServer, error) {
 		t.target.owns = ownCredential(conf.Headers)
 		for route := policy.AnyRoute; route < len(conf.Routes); route++ {
 			for _, get := range []bool{false, true} {
-				if t.calls[toolCall{route, get}], err = newToolRoute(cfg, conf, route, get); err != nil {
+				if t.calls[toolCall{route, get}], err = newToolRoute(cfg, conf, toolCall{route, get}, common); err != nil {
 					return nil, err
 				}
 			}
@@ -72,9 +72,9 @@ func tools(cfg *policy.Config) (map[string]*toolServer, error) {
 	return all, nil
 }
 
-func newToolRoute(cfg *policy.Config, conf *policy.ToolServer, route int, get bool) (*toolRoute, error) {
-	method, name := http.MethodPost, toolEndpoint
-	if get {
+func newToolRoute(cfg *policy.Config, conf *policy.ToolServer, of toolCall, common *shared) (*toolRoute, error) {
+	method, name, route := http.MethodPost, toolEndpoint, of.route
+	if of.get {
 		method = http.MethodGet
 	}
 	if route != policy.AnyRoute {
@@ -90,8 +90,8 @@ func newToolRoute(cfg *policy.Config, conf *policy.ToolServer, route int, get bo
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.Path(), err)
 	}
-	r := newRules(w)
-	r.tiers[conf.Name] = newTier(cfg, w, shared{drains: map[string]*drains{"": {}}})
+	r, own := newRules(w), toolPrefix+conf.Name+" "+name+" "+method
+	r.tiers[conf.Name] = newTier(cfg, w, own, own, common)
 	return &toolRoute{wf: w, name: name, keyer: keyer, keyless: p.Key == "", rules: r}, nil
 }
 

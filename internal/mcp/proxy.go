@@ -42,7 +42,7 @@ type Config struct {
 
 // Proxy stands between MCP clients and the servers of a configuration. It is safe for concurrent use.
 type Proxy struct {
-	policy   *policy.Config
+	policy   atomic.Pointer[policy.Config]
 	ledger   ledger.Ledger
 	log      *intent.Log
 	observer Observer
@@ -88,8 +88,9 @@ const (
 
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
-	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
+	p := &Proxy{ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
 		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}}
+	p.policy.Store(c.Policy)
 	if p.observer == nil {
 		p.observer = silent{}
 	}
@@ -121,6 +122,9 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 	p.work.Go(p.reap)
 	return p, nil
 }
+
+// Reload has calls that come from now on go by c, whose mcp block is the one that the proxy was made with.
+func (p *Proxy) Reload(c *policy.Config) { p.policy.Store(c) }
 
 // newClient follows no redirect: that would send a call twice.
 func newClient(t *http.Transport) *http.Client {
@@ -323,7 +327,7 @@ func (p *Proxy) flying() bool {
 
 // keep is a request as it goes on record, nil where retention.request_bodies keeps none.
 func (p *Proxy) keep(kind ledger.BodyKind, raw []byte) *ledger.Body {
-	if p.policy.Retention.RequestBodies == "none" {
+	if p.policy.Load().Retention.RequestBodies == "none" {
 		return nil
 	}
 	return &ledger.Body{Kind: kind, ContentType: "application/json", Data: raw}
@@ -345,15 +349,15 @@ func (p *Proxy) commitWait() (context.Context, context.CancelFunc) {
 // next is an id that no other request of this process has, in whichever session.
 func (p *Proxy) next() int64 { return p.ids.Add(1) }
 
-func (p *Proxy) limits() policy.Limits { return p.policy.Limits }
-func (p *Proxy) depth() int            { return p.policy.Limits.JSONDepth }
-func (p *Proxy) env() string           { return p.policy.Env }
-func (p *Proxy) revision() string      { return p.policy.Revision }
+func (p *Proxy) limits() policy.Limits { return p.policy.Load().Limits }
+func (p *Proxy) depth() int            { return p.policy.Load().Limits.JSONDepth }
+func (p *Proxy) env() string           { return p.policy.Load().Env }
+func (p *Proxy) revision() string      { return p.policy.Load().Revision }
 
 // tenant is whose calls those of a stdio client are (semantics 44).
 func (p *Proxy) tenant() string {
-	if p.policy.Auth.Tenant != "" {
-		return p.policy.Auth.Tenant
+	if t := p.policy.Load().Auth.Tenant; t != "" {
+		return t
 	}
 	return "main"
 }

@@ -97,7 +97,7 @@ const namesMost = 20
 
 // noServer says that there is no server of that name, and which there are.
 func (p *Proxy) noServer(name string) string {
-	all := p.policy.MCP.Servers
+	all := p.policy.Load().MCP.Servers
 	if len(all) == 0 {
 		return fmt.Sprintf("there is no MCP server %.80q: the configuration has none; add it under mcp.servers", name)
 	}

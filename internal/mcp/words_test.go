@@ -83,12 +83,13 @@ func TestUnknownServerNamesTheKnown(t *testing.T) {
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
 func TestServersAreListedWithinBounds(t *testing.T) {
-	p := &Proxy{policy: &policy.Config{}}
+	cfg, p := &policy.Config{}, &Proxy{}
+	p.policy.Store(cfg)
 	if got := p.noServer("a"); !strings.Contains(got, "the configuration has none") {
 		t.Error(got)
 	}
 	for range namesMost + 3 {
-		p.policy.MCP.Servers = append(p.policy.MCP.Servers, policy.MCPServer{Name: "s"})
+		cfg.MCP.Servers = append(cfg.MCP.Servers, policy.MCPServer{Name: "s"})
 	}
 	got := p.noServer(strings.Repeat("x", 1<<20))
 	if !strings.Contains(got, "s, and 3 more;") || len(got) > 1000 {

@@ -15,6 +15,7 @@ import (
 
 // loader reads files. Its functions are replaced where no file may be touched.
 type loader struct {
+	read     []string // names of files, as they were opened
 	env      func(string) (string, bool)
 	readFile func(string) ([]byte, error)
 	glob     func(string) ([]string, error)
@@ -23,7 +24,7 @@ type loader struct {
 // Load reads a configuration, or a single policy file, with the files that it names. env looks variables up, usually
 // os.LookupEnv. The config is nil exactly when Refused(faults); faults are sorted by file and line.
 func Load(path string, env func(string) (string, bool)) (*Config, []Fault) {
-	l := &loader{env: env, readFile: readBounded, glob: filepath.Glob}
+	l := newLoader(env)
 	data, err := l.readFile(path)
 	if err != nil {
 		return nil, []Fault{{Pos: Pos{path, 1, 1}, What: "cannot be read: " + plainError(err), Remedy: "name an existing file"}}
@@ -34,8 +35,16 @@ func Load(path string, env func(string) (string, bool)) (*Config, []Fault) {
 // Parse is Load for a configuration that is already in memory; name stands for it in faults, and policies are
 // looked for beside it.
 func Parse(name string, data []byte, env func(string) (string, bool)) (*Config, []Fault) {
-	l := &loader{env: env, readFile: readBounded, glob: filepath.Glob}
-	return l.load(name, data)
+	return newLoader(env).load(name, data)
+}
+
+func newLoader(env func(string) (string, bool)) *loader {
+	l := &loader{env: env, glob: filepath.Glob}
+	l.readFile = func(name string) ([]byte, error) {
+		l.read = append(l.read, name)
+		return readBounded(name)
+	}
+	return l
 }
 
 // Default is the configuration of serve without a file: an embedded store in ./holdfast.db and three providers, whose
@@ -84,6 +93,9 @@ func (l *loader) load(path string, data []byte) (*Config, []Fault) {
 	default:
 		d.structure(root, reflect.ValueOf(c).Elem(), "")
 		l.policies(d, c, filepath.Dir(path))
+	}
+	if len(l.read) > 0 && l.read[0] == path { // else it came from memory
+		c.source.files = l.read
 	}
 	if root != nil {
 		c.finish(l.env)

@@ -10,6 +10,8 @@ import (
 type source struct {
 	pos map[string]Pos
 	raw map[string]string // scalars that held ${…}, as written: shown instead of what they expand to
+
+	files []string // that were read, the first that of the configuration itself
 }
 
 // Pos is where the value of a path was written, e.g. workflows.support_chat.tiers[0].model. A path that was not

@@ -3,6 +3,7 @@ package reconcile
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -33,6 +34,9 @@ type Config struct {
 	Upstream upstream.Client
 	Tools    ToolReader
 	Logger   *slog.Logger
+	// Before is the set that this one takes the place of; nil: none. Checks that it began go on, and what it has opened
+	// belongs to both: the last one is closed.
+	Before *Set
 }
 
 // Set has the reconcilers of a configuration, and those that a program adds. It is safe for concurrent use.
@@ -44,7 +48,7 @@ type Set struct {
 	made  map[*policy.Reconcile]intent.Reconciler
 	added map[string]intent.Reconciler // by workflow
 	tools ToolReader
-	close []func() error
+	dbs   *databases
 }
 
 // New compiles the reconcilers of c.Policy. Nothing is connected to yet.
@@ -52,7 +56,10 @@ func New(ctx context.Context, c Config) (*Set, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Set{c: c, made: map[*policy.Reconcile]intent.Reconciler{}, added: map[string]intent.Reconciler{}, tools: c.Tools}
+	s := &Set{c: c, made: map[*policy.Reconcile]intent.Reconciler{}, added: map[string]intent.Reconciler{}, tools: c.Tools, dbs: &databases{open: map[string]*sql.DB{}}}
+	if c.Before != nil {
+		s.dbs = c.Before.dbs
+	}
 	var err error
 	if s.secret, err = c.Ledger.Secret(ctx, "hmac"); err != nil {
 		return nil, fmt.Errorf("reconcile: read the store's secret: %w", err)
@@ -136,16 +143,7 @@ func (s *Set) toolReader() ToolReader {
 
 // Close gives back what reconcilers have opened. No check may be under way.
 func (s *Set) Close() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var first error
-	for _, f := range s.close {
-		if err := f(); err != nil && first == nil {
-			first = err
-		}
-	}
-	s.close = nil
-	return first
+	return s.dbs.close()
 }
 
 // Providers of intents, as they stand in the log, whose policy is no workflow's.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/ncruces/go-sqlite3/driver"
 
@@ -42,16 +43,47 @@ func (s *Set) newSQL(r *policy.Reconcile) (intent.Reconciler, error) {
 		q.arguments = append(q.arguments, t)
 	}
 	var err error
-	if q.postgres {
-		q.db, err = openPostgres(r.DSN.Reveal())
-	} else {
-		q.db, err = openSQLite(r.DSN.Path())
-	}
+	q.db, err = s.dbs.get(r.DSN.Reveal(), func() (*sql.DB, error) {
+		if q.postgres {
+			return openPostgres(r.DSN.Reveal())
+		}
+		return openSQLite(r.DSN.Path())
+	})
 	if err != nil {
 		return nil, fmt.Errorf("dsn: %w", err)
 	}
-	s.close = append(s.close, q.db.Close)
 	return q, nil
+}
+
+// databases are those that are open, by their DSN. They are few: a configuration's, and those of the ones before it.
+type databases struct {
+	mu   sync.Mutex
+	open map[string]*sql.DB
+}
+
+// get is the database that is open under a DSN, else what open makes.
+func (d *databases) get(dsn string, open func() (*sql.DB, error)) (*sql.DB, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if db := d.open[dsn]; db != nil {
+		return db, nil
+	}
+	db, err := open()
+	if err == nil {
+		d.open[dsn] = db
+	}
+	return db, err
+}
+
+func (d *databases) close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for dsn, db := range d.open {
+		errs = append(errs, db.Close())
+		delete(d.open, dsn)
+	}
+	return errors.Join(errs...)
 }
 
 func openSQLite(path string) (*sql.DB, error) {

@@ -173,7 +173,7 @@ func (t *Table) now() time.Time {
 func (r *Route) configure(epoch uint64, b breaker.Config, share float64) {
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
-	if r.epoch.Load() == epoch {
+	if r.epoch.Load() >= epoch {
 		return
 	}
 	b = r.breakerConfig(b)

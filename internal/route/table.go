@@ -112,10 +112,16 @@ func (t *Table) Close() {
 	t.work.Wait()
 }
 
-// Get returns the route of a key, "provider/model/endpoint/credential". It is made on first use with this breaker and
-// this retry share. All callers of a route share its state, whichever workflow they come from, so the first one's
-// configuration holds until Reload.
+// Get is GetAt with the configuration in force.
 func (t *Table) Get(key string, b breaker.Config, share float64) *Route {
+	return t.GetAt(t.Epoch(), key, b, share)
+}
+
+// GetAt returns the route of a key, "provider/model/endpoint/credential". It is made on first use with this breaker and
+// this retry share. All callers of a route share its state, whichever workflow they come from, so the first one's
+// configuration holds until Reload, whose result is epoch: a call that began before it changes nothing of what later
+// ones have brought.
+func (t *Table) GetAt(epoch uint64, key string, b breaker.Config, share float64) *Route {
 	if len(key) > maxKey {
 		key = shorten(key)
 	}
@@ -126,8 +132,8 @@ func (t *Table) Get(key string, b breaker.Config, share float64) *Route {
 	case !r.used.Load():
 		r.used.Store(true)
 	}
-	if e := t.epoch.Load(); r.epoch.Load() != e {
-		r.configure(e, b, share)
+	if r.epoch.Load() < epoch {
+		r.configure(epoch, b, share)
 	}
 	return r
 }
@@ -138,8 +144,11 @@ func shorten(key string) string {
 	return strings.ToValidUTF8(key[:maxKey-2*len(sum)-1], "") + "~" + hex.EncodeToString(sum[:])
 }
 
-// Reload lets every route take the configuration that its next Get brings; its state stays.
-func (t *Table) Reload() { t.epoch.Add(1) }
+// Reload lets every route take the configuration that its next GetAt with the returned epoch brings; its state stays.
+func (t *Table) Reload() (epoch uint64) { return t.epoch.Add(1) }
+
+// Epoch is that of the latest Reload, 1 before the first.
+func (t *Table) Epoch() uint64 { return t.epoch.Load() }
 
 func (t *Table) peek(key string) *Route {
 	s := t.shardOf(key)

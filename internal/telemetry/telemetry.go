@@ -40,6 +40,7 @@ type Meter struct {
 	states      [ledger.Settled + 1]atomic.Int64
 	attributes  cache
 	nest        nest
+	policy      inForce
 }
 
 // New makes the instruments on a registry of their own, beside the usual ones of the runtime and the process: what
@@ -78,6 +79,7 @@ func (m *Meter) instruments(meter metric.Meter) error {
 	m.entered = counter("holdfast.unknown.entered", "Intents whose outcome became unknown.")
 	m.resolved = counter("holdfast.unknown.resolved", "Intents whose outcome is known again.")
 	first = keep(first, m.nest.instruments(meter, counter))
+	first = keep(first, m.policy.instruments(meter, counter))
 	_, err := meter.Int64ObservableGauge("holdfast.intents", metric.WithDescription("Unsettled intents by state; settled ones since the start."),
 		metric.WithInt64Callback(m.countIntents))
 	return keep(first, err)
