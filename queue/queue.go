@@ -89,7 +89,7 @@ type Queue struct {
 
 	mu      sync.Mutex
 	lines   map[lineKey]*line
-	known   map[string]bool // waiting here, or in a worker's hands
+	known   map[string]bool // waiting here, or in a worker's hands; true: somebody has had it looked at meanwhile
 	working int
 	partial bool // the log has more than is known
 	idle    chan struct{}
@@ -123,6 +123,15 @@ func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
 
 // Look has a job looked at that has come into its lane by another way: by evidence, or a person's word.
 func (q *Queue) Look(ctx context.Context, id string) {
+	q.mu.Lock()
+	_, known := q.known[id]
+	if known { // the worker that has just parked it may not have put it down yet
+		q.known[id] = true
+	}
+	q.mu.Unlock()
+	if known {
+		return
+	}
 	r, err := q.Ledger.Get(ctx, id)
 	if err != nil {
 		return // the next sweep finds it
@@ -143,14 +152,15 @@ func (q *Queue) add(r *ledger.Record) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	_, known := q.known[r.ID]
 	switch {
-	case q.known[r.ID]:
+	case known:
 		return
 	case len(q.known) >= mostKnown:
 		q.partial = true
 		return
 	}
-	q.known[r.ID] = true
+	q.known[r.ID] = false
 	q.lineOf(r).push(entryOf(r))
 	q.wake()
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
 )
@@ -43,6 +44,34 @@ func TestReload(t *testing.T) {
 		slices.Sort(r.worked)
 		if len(r.worked) != 7 || len(slices.Compact(r.worked)) != 7 || r.most != 3 || q.Depth() != (queue.Depth{}) {
 			t.Errorf("%q worked on, %d at a time; left %+v", r.worked, r.most, q.Depth())
+		}
+	})
+}
+
+// A person who is quicker than the worker that has just parked the job does not wait for the next sweep.
+func TestLookWhileInHands(t *testing.T) {
+	live(t, func(r *rig) {
+		var q *queue.Queue
+		parked := false
+		q = r.queue(queue.Config{Work: r.work(0, func(j *queue.Job) queue.Rest {
+			if parked {
+				return r.succeed(j)
+			}
+			parked = true
+			if err := j.Op.Park(intent.Parking{Lane: intent.LaneDead, Reason: "test"}); err != nil {
+				t.Error(err)
+			}
+			id := j.Op.ID()
+			if err := r.log.Load(r.get(id)).Revive(intent.Revival{By: "ops", Reason: "fixed", NotExecuted: true}); err != nil {
+				t.Error(err)
+			}
+			q.Look(context.Background(), id)
+			return queue.Rest{}
+		})})
+		id := r.submit(q, "a")
+		r.run(q, time.Second)
+		if rec := r.get(id); rec.State != ledger.Settled || len(r.worked) != 2 {
+			t.Errorf("%+v, worked on %d times", rec.Status, len(r.worked))
 		}
 	})
 }

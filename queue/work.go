@@ -17,6 +17,21 @@ import (
 // work does one job and puts it back into the schedule where it is not done.
 func (q *Queue) work(ctx context.Context, e *entry, h hands) {
 	back := q.do(ctx, e, h)
+	if q.put(e, h, back) {
+		q.Look(ctx, e.id)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.working--
+	if q.working == 0 && q.idle != nil {
+		close(q.idle)
+		q.idle = nil
+	}
+	q.wake()
+}
+
+// put takes a job out of the worker's hands, and reports whether it has to be looked at once more.
+func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 	l := h.line
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -24,18 +39,14 @@ func (q *Queue) work(ctx context.Context, e *entry, h hands) {
 		h.slots.Release(bulkhead.Batch)
 	}
 	l.working--
-	q.working--
+	looked = q.known[e.id]
 	delete(q.known, e.id)
 	if back != nil && ready(back) {
-		q.known[e.id] = true
+		q.known[e.id], looked = false, false
 		q.lineOf(back).push(entryOf(back))
 	}
 	q.drop(l)
-	if q.working == 0 && q.idle != nil {
-		close(q.idle)
-		q.idle = nil
-	}
-	q.wake()
+	return looked
 }
 
 // do works on a job and returns it as it then stands, nil where it is no longer this queue's.
