@@ -252,9 +252,9 @@ func (c *call) place() *Error {
 		c.g.leave()
 		return errorf(CodeDraining, "this gateway is shutting down; nothing was sent")
 	}
-	if working > int64(c.g.policy.Limits.Workers) {
+	if most := c.places(); working > most {
 		c.g.leave()
-		return errorf(CodeShed, "limits.workers calls are in progress; nothing was sent")
+		return errorf(CodeShed, "%d calls are in progress, of limits.workers; nothing was sent", most)
 	}
 	c.admitted = true
 	return nil

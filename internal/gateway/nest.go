@@ -25,6 +25,8 @@ type rules struct {
 	decide  decision.Policy
 	jobs    decision.Policy
 	tiers   map[string]*tier
+	// shedBelow is the priority from which on a call is not shed before others.
+	shedBelow bulkhead.Priority
 }
 
 // tier is a workflow's place at one provider: its slots, and those of them that work for nobody may hold.
@@ -59,7 +61,8 @@ func onlyTier(w *policy.Workflow) *policy.Tier {
 
 func newRules(w *policy.Workflow) *rules {
 	return &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
-		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w), jobs: JobPolicy(w)}
+		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w), jobs: JobPolicy(w),
+		shedBelow: priorities[w.Lanes.InteractiveAdmission.ShedPriorityBelow]}
 }
 
 // DecisionPolicy is what decision.Decide needs of a workflow for a call that a client waits for (semantics 37).

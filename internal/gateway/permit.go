@@ -25,7 +25,7 @@ func (c *call) permit() *Error {
 	if e.budget.Over(time.Now()) {
 		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
 	}
-	e.barred = e.nest.enter()
+	e.barred = e.nest.admit()
 	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
 	if b := e.barred; b != nil && !(c.job == nil && b.patient && b.wait <= e.patience()) {
 		return c.turnedAway(b.refusal())
@@ -62,7 +62,7 @@ func (c *call) nested() (nest, intent.Attempt) {
 // enterFor enters the nest of a call that is no intent, or is sent as it comes: it waits here, where there is no row to
 // wait behind.
 func (c *call) enterFor(n *nest, tier string, budget deadline.Budget) *Error {
-	b := n.enter()
+	b := n.admit()
 	c.g.observer.Bulkhead(c.wf.Name, tier, b == nil || b.code != CodeBulkheadFull)
 	if b == nil {
 		return nil

@@ -33,13 +33,12 @@ func NotYet() map[string]string {
 		w + "tiers.1":                    "only a single tier is used; with several, the provider is the one that the path names, and the workflow's bulkhead counts",
 		w + "cache":                      "no answer comes from a cache or a default",
 		w + "classify":                   "decisions are logged with the fields that exist",
-		w + "lanes.interactive_admission.shed_priority_below": "under pressure a call is shed whatever its priority",
-		w + "fallback":         "no other tier answers",
-		w + "fail_closed_when": "every failure is shown to the client",
-		w + "approval":         "nobody is asked",
-		w + "spend":            "cost is not bounded",
-		w + "callbacks":        "nobody is called back when a job ends",
-		w + "topic":            "there are no alerts to show it in",
+		w + "fallback":                   "no other tier answers",
+		w + "fail_closed_when":           "every failure is shown to the client",
+		w + "approval":                   "nobody is asked",
+		w + "spend":                      "cost is not bounded",
+		w + "callbacks":                  "nobody is called back when a job ends",
+		w + "topic":                      "there are no alerts to show it in",
 	}
 }
 

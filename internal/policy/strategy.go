@@ -30,7 +30,7 @@ type Interactive struct {
 	MaxWait time.Duration `yaml:"max_wait_ms" default:"8000" is:"ms" doc:"How long a call may wait before it is started."`
 	// MaxAttempts is Retry.MaxAttempts when it was not written.
 	MaxAttempts       int    `yaml:"max_attempts" is:"attempts" doc:"Over the whole life of a call; retry.max_attempts if left out."`
-	ShedPriorityBelow string `yaml:"shed_priority_below" enum:"low|normal|high" doc:"Under pressure calls below this priority are shed first."`
+	ShedPriorityBelow string `yaml:"shed_priority_below" enum:"low|normal|high" doc:"Calls below this priority are shed first: they leave the last tenth of the slots and of limits.workers to others, and wait neither for a slot nor for a route that cools down."`
 }
 
 // Background is the lane of jobs.

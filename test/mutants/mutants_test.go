@@ -63,6 +63,7 @@ var mutants = []struct {
 	{"cut-is-complete", "internal/gateway", "TestBR043CutStreams", "semantics 27"},
 	{"attempt-after-work", "intent", "TestAttemptIsCountedBeforeTheWork", "semantics 10: attempts are counted before the work"},
 	{"lease-by-wall-clock", "intent", "TestLeaseGoesByLedgerTime", "semantics 11: leases are in ledger time"},
+	{"shed-ignores-priority", "internal/gateway", "TestShedByPriority", "design §4: under pressure low priority is shed first"},
 	{"replay-copies", "internal/gateway", "TestJobIsGivenUp", "design §4: a replay moves the job"},
 	{"snooze-job-only", "internal/gateway", "TestBR024JobWaitsAsToldAndSiblingsToo", "design §4: Retry-After is the route's too"},
 	{"snooze-ignores-wait", "internal/gateway", "TestBR024JobWaitsAsToldAndSiblingsToo", "semantics 36: ready_at is written down"},
