@@ -127,6 +127,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	e.meter.Lanes(e.gateway.Jobs().Lanes)
 	if err = e.startMCP(ctx, api); err != nil {
 		return err
 	}

@@ -89,7 +89,9 @@ type Queue struct {
 
 	mu      sync.Mutex
 	lines   map[lineKey]*line
-	known   map[string]bool // waiting here, or in a worker's hands; true: somebody has had it looked at meanwhile
+	known   map[string]bool      // waiting here, or in a worker's hands; true: somebody has had it looked at meanwhile
+	hands   map[string]time.Time // since when a worker has it, in ledger time
+	seen    census               // by lane, as the log was last read
 	working int
 	partial bool // the log has more than is known
 	idle    chan struct{}
@@ -106,7 +108,8 @@ func New(c Config) *Queue {
 	if c.Barred == nil {
 		c.Barred = func(*ledger.Intent) time.Duration { return 0 }
 	}
-	return &Queue{Config: c, nudge: make(chan struct{}, 1), group: bulkhead.NewGroup(mostKnown), lines: map[lineKey]*line{}, known: map[string]bool{}}
+	return &Queue{Config: c, nudge: make(chan struct{}, 1), group: bulkhead.NewGroup(mostKnown), lines: map[lineKey]*line{}, known: map[string]bool{},
+		hands: map[string]time.Time{}}
 }
 
 // Submit writes a job down, with its claim in the same commit, and has it worked on. Where its key is held the error is
@@ -225,6 +228,7 @@ func (q *Queue) sweep(ctx context.Context) {
 	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
 	}
+	found := census{}
 	for after := ""; ctx.Err() == nil; {
 		records, err := q.Ledger.Open(ctx, after, page)
 		if err != nil {
@@ -235,9 +239,13 @@ func (q *Queue) sweep(ctx context.Context) {
 		}
 		for _, r := range records {
 			after = r.ID
+			found.add(r)
 			q.add(r)
 		}
 		if len(records) < page {
+			q.mu.Lock()
+			q.seen = found
+			q.mu.Unlock()
 			return
 		}
 	}
@@ -256,6 +264,7 @@ func (q *Queue) fill(ctx context.Context) time.Duration {
 		e := l.pop()
 		h := l.take()
 		q.working++
+		q.hands[e.id] = q.Ledger.Now()
 		go q.work(context.WithoutCancel(ctx), e, h)
 	}
 	return wait
@@ -306,21 +315,4 @@ func (q *Queue) bar(l *line, now time.Time) time.Duration {
 	wait += rand.N(min(wait/10, maxSpread) + time.Millisecond)
 	l.until, l.barred = now.Add(wait), true
 	return wait
-}
-
-// Depth is what waits, and how much of it could be started now but for its limits.
-type Depth struct{ Waiting, Ready, Working int }
-
-// Depth says what the schedule holds.
-func (q *Queue) Depth() Depth {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	d := Depth{Working: q.working}
-	now := q.Ledger.Now()
-	for _, l := range q.lines {
-		l.promote(now)
-		d.Ready += len(l.ready.list)
-		d.Waiting += len(l.ready.list) + len(l.later.list)
-	}
-	return d
 }

@@ -41,6 +41,7 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 	l.working--
 	looked = q.known[e.id]
 	delete(q.known, e.id)
+	delete(q.hands, e.id)
 	if back != nil && ready(back) {
 		q.known[e.id], looked = false, false
 		q.lineOf(back).push(entryOf(back))

@@ -191,3 +191,26 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 		})
 	}
 }
+
+// What bench queue prints is there, and what it promises of its own run is true of it.
+func TestQueue(t *testing.T) {
+	c := tiny(t)
+	r, err := bench.Queue(t.Context(), bench.QueueConfig{Exe: c.Exe, Env: c.Env, Dir: c.Dir, Jobs: 400, Connections: 4, Interactive: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := r.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	b := r.Beside
+	if r.Worked <= 0 || r.Submitted < r.Worked || b == nil || b.Empty.P99 < b.Provider || b.Full.P99 < b.Provider || b.Ratio <= 0 ||
+		b.Waiting[0] == 0 || b.Waiting[1] == 0 || b.Waiting[1] > b.Waiting[0] {
+		t.Errorf("%+v\n%+v", r, b)
+	}
+	for _, word := range []string{"submitted", "worked", "empty queue", "p99 ratio"} {
+		if !strings.Contains(text.String(), word) {
+			t.Errorf("no %q in %s", word, text.String())
+		}
+	}
+}

@@ -24,6 +24,8 @@ type QueueConfig struct {
 	Dir string // as Config.Dir
 	// Jobs is how many are submitted, Connections by how many clients. Defaults 10,000 and 64.
 	Jobs, Connections int
+	// Interactive is how many calls are made beside waiting jobs, and before that without any; 0 leaves this part out.
+	Interactive int
 }
 
 // QueueReport is what Queue measured.
@@ -34,54 +36,92 @@ type QueueReport struct {
 	Submitted     float64 `json:"submitted_per_second"` // acknowledged, and durable with that
 	TotalSeconds  float64 `json:"total_seconds"`        // from the first submission to the last settlement
 	Worked        float64 `json:"worked_per_second"`
+	Beside        *Beside `json:"beside,omitempty"`
 }
 
 // WriteText prints r for people.
 func (r *QueueReport) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%d jobs by %d clients\nsubmitted  %8.0f/s  (%.2f s, each durable before it is acknowledged)\nworked     %8.0f/s  (%.2f s to the last settlement)\n",
 		r.Jobs, r.Connections, r.Submitted, r.SubmitSeconds, r.Worked, r.TotalSeconds)
+	if err == nil && r.Beside != nil {
+		_, err = fmt.Fprint(w, "\n", r.Beside.text())
+	}
 	return err
 }
 
 // Queue submits jobs to a gateway in front of the simulator, each a process of its own, and waits until the last is done.
+// Then it measures calls beside a queue, with processes of their own again.
 func Queue(ctx context.Context, c QueueConfig) (report *QueueReport, err error) {
 	dir, err := os.MkdirTemp(c.Dir, "holdfast-bench-")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	report = &QueueReport{Jobs: c.Jobs, Connections: c.Connections}
+	if err := c.with(dir, func(start starter) error { return report.throughput(ctx, dir, start) }); err != nil {
+		return nil, err
+	}
+	if c.Interactive > 0 {
+		err = c.with(dir, func(start starter) error {
+			report.Beside, err = c.beside(ctx, dir, start)
+			return err
+		})
+	}
+	return report, err
+}
+
+// starter starts a gateway in front of the simulator.
+type starter func(args ...string) (*queueLoad, error)
+
+// with runs a part with a simulator and a gateway of its own, which end with it.
+func (c QueueConfig) with(dir string, part func(starter) error) (err error) {
 	base := proc.Command{Exe: c.Exe, Env: c.Env, Dir: dir}
 	sim, err := proc.Sim(base)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, sim.Stop(stopPatience)) }()
-	base.Args = []string{"--store", "sqlite:" + filepath.Join(dir, "holdfast.db"), "--upstream", "openai=" + sim.URL + "/v1"}
-	gateway, err := proc.Serve(base)
+	var gateway *proc.Process
+	defer func() {
+		if gateway != nil {
+			err = errors.Join(err, gateway.Stop(stopPatience))
+		}
+	}()
+	return part(func(args ...string) (*queueLoad, error) {
+		base.Args = append(args, "--upstream", "openai="+sim.URL+"/v1")
+		if gateway, err = proc.Serve(base); err != nil {
+			return nil, err
+		}
+		return &queueLoad{base: gateway.URL, admin: gateway.Admin, sim: sim.URL, jobs: c.Jobs,
+			client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Connections}}}, nil
+	})
+}
+
+func (r *QueueReport) throughput(ctx context.Context, dir string, start starter) error {
+	q, err := start("--store", "sqlite:"+filepath.Join(dir, "holdfast.db"))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, gateway.Stop(stopPatience)) }()
-	q := &queueLoad{base: gateway.URL, jobs: c.Jobs, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Connections}}}
 	defer q.client.CloseIdleConnections()
 	began := time.Now()
-	if err := q.submit(ctx, c.Connections); err != nil {
-		return nil, err
+	if err := q.submit(ctx, r.Connections); err != nil {
+		return err
 	}
 	submitted := time.Since(began)
 	if err := q.await(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	total := time.Since(began)
-	return &QueueReport{Jobs: c.Jobs, Connections: c.Connections, SubmitSeconds: submitted.Seconds(), TotalSeconds: total.Seconds(),
-		Submitted: float64(c.Jobs) / submitted.Seconds(), Worked: float64(c.Jobs) / total.Seconds()}, nil
+	r.SubmitSeconds, r.TotalSeconds = submitted.Seconds(), total.Seconds()
+	r.Submitted, r.Worked = float64(r.Jobs)/submitted.Seconds(), float64(r.Jobs)/total.Seconds()
+	return nil
 }
 
 type queueLoad struct {
-	base   string
-	jobs   int
-	next   atomic.Int64
-	client *http.Client
+	base, admin, sim string
+	jobs             int
+	next, asked      atomic.Int64
+	client           *http.Client
 }
 
 // submit submits all jobs, by so many clients at a time.
@@ -101,7 +141,7 @@ func (q *queueLoad) submit(ctx context.Context, clients int) error {
 
 func (q *queueLoad) submitOne(ctx context.Context, n int64) error {
 	body := fmt.Appendf(nil, `{"path":"/v1/chat/completions","idempotency_key":"job-%d","body":{"model":"gpt-5-mini","messages":[{"role":"user","content":"hello"}]}}`, n)
-	return q.call(ctx, http.MethodPost, "/holdfast/v1/jobs", body, http.StatusAccepted, nil)
+	return q.call(ctx, http.MethodPost, q.base+"/holdfast/v1/jobs", body, http.StatusAccepted, nil)
 }
 
 // await waits until no job is unsettled.
@@ -110,7 +150,7 @@ func (q *queueLoad) await(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		var left []struct{}
-		if err := q.call(ctx, http.MethodGet, "/holdfast/v1/jobs?limit=1", nil, http.StatusOK, &left); err != nil {
+		if err := q.call(ctx, http.MethodGet, q.base+"/holdfast/v1/jobs?limit=1", nil, http.StatusOK, &left); err != nil {
 			return err
 		}
 		if len(left) == 0 {
@@ -124,11 +164,13 @@ func (q *queueLoad) await(ctx context.Context) error {
 	}
 }
 
-func (q *queueLoad) call(ctx context.Context, method, path string, body []byte, want int, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, q.base+path, bytes.NewReader(body))
+// call expects the status want, or where that is 0 any success.
+func (q *queueLoad) call(ctx context.Context, method, url string, body []byte, want int, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
+	req.Header.Set("Content-Type", "application/json")
 	resp, err := q.client.Do(req)
 	if err != nil {
 		return err
@@ -138,10 +180,18 @@ func (q *queueLoad) call(ctx context.Context, method, path string, body []byte, 
 	switch {
 	case err != nil:
 		return err
-	case resp.StatusCode != want:
-		return fmt.Errorf("%s %s answered %s: %.200s", method, path, resp.Status, text)
-	case into != nil:
-		return json.Unmarshal(text, into)
+	case resp.StatusCode != want && (want != 0 || resp.StatusCode/100 != 2):
+		return fmt.Errorf("%s %s answered %s: %.200s", method, url, resp.Status, text)
 	}
-	return nil
+	switch into := into.(type) {
+	case nil:
+		return nil
+	case *rawText:
+		*into = text
+		return nil
+	}
+	return json.Unmarshal(text, into)
 }
+
+// rawText takes an answer that is no JSON.
+type rawText []byte

@@ -17,14 +17,14 @@ func benchQueueCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Measure jobs submitted and worked per second, over an embedded store and the simulator",
+		Short: "Measure jobs submitted and worked per second, and calls made beside them, over an embedded store and the simulator",
 		Example: `  holdfast bench queue
   holdfast bench queue --jobs 1000 --connections 16 --json
   holdfast bench queue --dir /var/lib/holdfast      # measure the disk that will be used`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if c.Jobs < 1 || c.Connections < 1 {
-				return usagef("--jobs and --connections are at least 1")
+			if c.Jobs < 1 || c.Connections < 1 || c.Interactive < 0 {
+				return usagef("--jobs and --connections are at least 1, --interactive is not negative")
 			}
 			if c.Exe, err = os.Executable(); err != nil {
 				return err
@@ -46,6 +46,7 @@ func benchQueueCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&c.Jobs, "jobs", 10_000, "how many jobs")
 	f.IntVar(&c.Connections, "connections", 64, "clients that submit at a time")
+	f.IntVar(&c.Interactive, "interactive", 1000, "calls made beside the waiting jobs, and before that without any; 0: none")
 	f.StringVar(&c.Dir, "dir", "", "folder for the store, on the disk to measure (default: the system's temporary folder)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

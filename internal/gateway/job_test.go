@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -111,6 +112,35 @@ func TestJobsOfOneMeaning(t *testing.T) {
 	if a := r.must(request{method: "GET", path: "/v1/models"}.async(), 200); a.header.Get("Preference-Applied") != "" {
 		t.Error("a read became a job")
 	}
+}
+
+// BR-024: a wait that is longer than the caller's budget ends the call at once, with the provider's own time; nobody comes
+// to that route before it is over, neither a call nor a job, nor after a restart.
+func TestBR024LongWaitEndsTheCall(t *testing.T) {
+	r := jobRig(t)
+	r.script("long", `{"status":429,"headers":{"Retry-After":"90"}}`)
+	began := time.Now()
+	a := r.must(chat("long").with("Holdfast-Deadline-Ms", "20000"), http.StatusTooManyRequests)
+	if wait, err := strconv.Atoi(a.header.Get("Retry-After")); err != nil || wait < 89 || time.Since(began) > 10*time.Second {
+		t.Errorf("Retry-After %q after %v", a.header.Get("Retry-After"), time.Since(began))
+	}
+	r.calls("long", 1)
+	for range 2 {
+		b := r.must(chat("next"), http.StatusTooManyRequests)
+		if wait, err := strconv.Atoi(b.header.Get("Retry-After")); err != nil || wait < 30 || wait > 90 || b.code() != "rate_limited" {
+			t.Errorf("%s, Retry-After %q", b.code(), b.header.Get("Retry-After"))
+		}
+		id := r.submit(chat("job"))
+		rec := r.until(id, func(j *ledger.Record) bool { return j.LeaseOwner == "" })
+		if rec.State != ledger.Created || rec.Attempt != 0 || rec.Lane != intent.LaneBackground {
+			t.Errorf("the job: %+v", rec.Status)
+		}
+		r.close()
+		r.start(rigConfig{})
+	}
+	r.calls("next", 0)
+	r.calls("job", 0)
+	r.calls("long", 1)
 }
 
 // A provider that says when is obeyed by the job, and by its siblings (design.md §4).

@@ -41,6 +41,7 @@ type Meter struct {
 	attributes  cache
 	nest        nest
 	policy      inForce
+	lanes       lanes
 }
 
 // New makes the instruments on a registry of their own, beside the usual ones of the runtime and the process: what
@@ -80,6 +81,7 @@ func (m *Meter) instruments(meter metric.Meter) error {
 	m.resolved = counter("holdfast.unknown.resolved", "Intents whose outcome is known again.")
 	first = keep(first, m.nest.instruments(meter, counter))
 	first = keep(first, m.policy.instruments(meter, counter))
+	first = keep(first, m.lanes.instruments(meter))
 	_, err := meter.Int64ObservableGauge("holdfast.intents", metric.WithDescription("Unsettled intents by state; settled ones since the start."),
 		metric.WithInt64Callback(m.countIntents))
 	return keep(first, err)
