@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
 )
 
 // row is a line of a table in Markdown, without its bars.
@@ -136,6 +137,7 @@ func TestMetricsListIsTheCode(t *testing.T) {
 	m.Bulkhead("w", "t", true)
 	m.Bulkhead("w", "t", false)
 	m.Refused("r")
+	m.Lanes(func() map[string]queue.Lane { return map[string]queue.Lane{intent.LaneBackground: {}} })
 	m.Breaker("r", breaker.Change{From: breaker.Closed, To: breaker.Open})
 	head := &ledger.Intent{Workflow: "w"}
 	m.Change(intent.Change{Head: head, From: ledger.Dispatched, To: ledger.Unknown})
