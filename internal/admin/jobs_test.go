@@ -145,6 +145,14 @@ func TestBR075Replay(t *testing.T) {
 		}
 		return w.Header().Get("Idempotency-Replayed")
 	}
+	for id, does := range map[string]string{failed: Sends, settled: Answered} {
+		if w := send(h, "POST", "/holdfast/v1/jobs/"+id+"/replay?dry_run=true", replayed(NotExecuted)); w.Code != 200 || !strings.Contains(w.Body.String(), `"does":"`+does+`"`) {
+			t.Errorf("a dry run: %d %s, want %s", w.Code, w.Body, does)
+		}
+	}
+	if rec := r.until(failed, parked); rec.Attempt != 1 {
+		t.Errorf("a dry run moved it: %+v", rec.Status)
+	}
 	post(failed, replayed(NotExecuted), 200)
 	if rec := r.until(failed, done); rec.Outcome != ledger.OutcomeSuccess || rec.Attempt != 2 {
 		t.Errorf("%+v", rec.Status)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,40 +126,88 @@ func (a *API) approve(w http.ResponseWriter, r *http.Request) {
 	a.revive(w, r, rec, intent.LaneReview, in.IdempotencyResult, intent.Revival{By: in.By, Reason: in.Reason, Rule: "review approve", Evidence: said})
 }
 
-// revive moves a parked job by what is known of its earlier attempts. What is settled is not moved: its own result is the
-// answer, and the word that asked for it is kept.
-func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record, lane, result string, v intent.Revival) {
-	op := a.Log.Load(rec)
+// The words of what a replay does.
+const (
+	Sends    = "send"   // a new generation is sent
+	Settles  = "settle" // it is settled as a success, and nothing is sent
+	Answered = "answer" // it is settled already, and its own result is the answer
+)
+
+// refusedReplay says why a job is not moved.
+type refusedReplay struct {
+	code, message string
+}
+
+// planned says what becomes of a parked job by what is known of its earlier attempts.
+func planned(rec *ledger.Record, lane, result string) (does string, refused *refusedReplay) {
 	switch {
 	case rec.State == ledger.Settled:
+		return Answered, nil
+	case rec.Lane != lane:
+		return "", &refusedReplay{"conflict", "the job is not in " + lane + ": it is " + rec.State.String() + " in " + rec.Lane}
+	case result == Executed && rec.State == ledger.Unknown:
+		return Settles, nil
+	case result == Executed:
+		return "", &refusedReplay{"conflict", "every attempt of this job failed for certain: there is nothing that could have been executed; discard it, or say not_executed"}
+	case rec.State == ledger.Unknown && !vouched(rec, result):
+		return "", &refusedReplay{"outcome_unknown", "an earlier attempt may have had its effect: look at the far side, and say with idempotency_result " +
+			"not_executed or executed what is there"}
+	}
+	return Sends, nil
+}
+
+// vouched reports whether nothing can be sent twice that has an effect: a generation that may have been billed may be asked
+// for again by whoever has looked at the cost.
+func vouched(rec *ledger.Record, result string) bool {
+	return result == NotExecuted || result == NotKnown && !rec.Hold
+}
+
+// DryRun answers a replay that only asks (?dry_run=true).
+type DryRun struct {
+	ID string `json:"id"`
+	// Does is send, settle or answer.
+	Does     string `json:"does"`
+	DryRun   bool   `json:"dry_run"`
+	Attempts int    `json:"attempts"`        // that were made
+	Billed   int    `json:"possibly_billed"` // of them, those that may have been
+}
+
+// revive moves a parked job. What is settled is not moved: its own result is the answer, and the word that asked for it is
+// kept.
+func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record, lane, result string, v intent.Revival) {
+	does, refused := planned(rec, lane, result)
+	if refused != nil {
+		fail(w, http.StatusConflict, refused.code, refused.message)
+		return
+	}
+	if asks(r) {
+		answer(w, DryRun{ID: rec.ID, Does: does, DryRun: true, Attempts: rec.Attempt, Billed: rec.BilledMaybe})
+		return
+	}
+	op := a.Log.Load(rec)
+	switch does {
+	case Answered:
 		op.Note(ledger.Event{Kind: "note", Actor: v.By, Reason: v.Rule + ": it was settled already; nothing was sent", Rule: v.Rule, Evidence: v.Evidence})
 		w.Header().Set("Idempotency-Replayed", "true")
 		a.again(w, r, rec.ID)
 		return
-	case rec.Lane != lane:
-		fail(w, http.StatusConflict, "conflict", "the job is not in "+lane+": it is "+rec.State.String()+" in "+rec.Lane)
-		return
-	case result == Executed && rec.State == ledger.Unknown:
+	case Settles:
 		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeSuccess, v.By, v.Reason, v.Evidence, a.Ledger.Now().Add(a.ttl(rec))))
 		return
-	case result == Executed:
-		fail(w, http.StatusConflict, "conflict", "every attempt of this job failed for certain: there is nothing that could have been executed; discard it, or say not_executed")
-		return
 	}
-	// A generation that may have been billed may be asked for again, by whoever has looked at the cost; an effect may not.
-	v.NotExecuted = result == NotExecuted || result == NotKnown && !rec.Hold
+	v.NotExecuted = vouched(rec, result)
 	if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
 		v.ExpiresAt = a.Ledger.Now().Add(age)
 	}
-	err := op.Revive(v)
-	if errors.Is(err, intent.ErrHeld) {
-		fail(w, http.StatusConflict, "outcome_unknown", "an earlier attempt may have had its effect: look at the far side, and say with idempotency_result "+
-			"not_executed or executed what is there")
-		return
-	}
-	if a.moved(w, r, rec.ID, err) {
+	if a.moved(w, r, rec.ID, op.Revive(v)) {
 		a.Gateway().Jobs().Look(r.Context(), rec.ID)
 	}
+}
+
+// asks reports whether a request wants to know what would be done.
+func asks(r *http.Request) bool {
+	v, err := strconv.ParseBool(r.URL.Query().Get("dry_run"))
+	return err == nil && v
 }
 
 // drop ends a parked job for good.

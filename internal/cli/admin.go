@@ -162,5 +162,13 @@ func (a *adminAPI) refused(resp *http.Response, text []byte) error {
 	case "invalid_request":
 		return &usageError{errors.New(f.Error.Message)}
 	}
-	return fmt.Errorf("%s refused: %s", a.name, f.Error.Message)
+	return &refusal{status: resp.StatusCode, by: a.name, message: f.Error.Message}
 }
+
+// refusal is an answer of the API that says no.
+type refusal struct {
+	status      int
+	by, message string
+}
+
+func (r *refusal) Error() string { return r.by + " refused: " + r.message }

@@ -42,35 +42,33 @@ func deadletterCommand() *cobra.Command {
 }
 
 func replayJobCommand() *cobra.Command {
-	var in admin.Replay
+	var m replayMany
 	var addr, tenant string
-	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "replay KEY_OR_ID",
-		Short: "Send a job out of the dead letter back to its lane; all five fields are needed",
-		Long: `Send a job out of the dead letter back to its lane, as a new generation of the same job: it is moved and not copied, and
-its key answers with the new generation. All five fields are needed, and the log keeps them.
+		Use:   "replay KEY_OR_ID …",
+		Short: "Send jobs out of the dead letter back to their lane; all five fields are needed",
+		Long: `Send jobs out of the dead letter back to their lane, each as a new generation of the same job: it is moved and not copied,
+and its key answers with the new generation. All five fields are needed, and the log keeps them with each job.
 
 --idempotency-result says what is known of the earlier attempts: not_executed (they had no effect), executed (one had:
-nothing is sent, the job is settled as a success), or unknown, which sends again only what has no effect but its cost.`,
+nothing is sent, the job is settled as a success), or unknown, which sends again only what has no effect but its cost.
+
+Several jobs are moved one after the other at --rate. Which they are is settled before the first is moved; one that is
+refused holds up no other. What an interrupted replay did not reach is still in the dead letter.`,
 		Example: `  holdfast deadletter replay 019ad3c8-5f0e --owner alice --reason "provider is back" --idempotency-result not_executed --cost-reviewed --route-override same
-  holdfast deadletter replay doc-17 --owner alice --reason "move off it" --idempotency-result unknown --cost-reviewed --route-override backup/gpt-5-mini`,
-		Args: oneArg("KEY_OR_ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if missing := in.Missing(); missing != nil {
-				return usagef("a replay needs all five fields; missing: %s", strings.Join(flagsOf(missing), ", "))
-			}
-			return moveJob(cmd, addr, args[0], tenant, asJSON, http.MethodPost, "replay", in)
-		},
+  holdfast deadletter replay doc-17 --owner alice --reason "move off it" --idempotency-result unknown --cost-reviewed --route-override backup/gpt-5-mini
+  holdfast deadletter replay --all --workflow summaries --last-error server_error --rate 5/s --dry-run --owner alice --reason "provider is back" --idempotency-result unknown --cost-reviewed --route-override same`,
+		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, addr, tenant, args) },
 	}
 	f := cmd.Flags()
-	f.StringVar(&in.Owner, "owner", "", "who takes responsibility for it (replay_owner)")
-	f.StringVar(&in.Reason, "reason", "", "why it will go better now (replay_reason)")
-	f.StringVar(&in.IdempotencyResult, "idempotency-result", "", "what is known of earlier attempts: not_executed, executed or unknown")
-	f.BoolVar(&in.CostReviewed, "cost-reviewed", false, "somebody has looked at what it costs")
-	f.StringVar(&in.RouteOverride, "route-override", "", "same, PROVIDER or PROVIDER/MODEL")
-	f.StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
-	jsonFlag(cmd, &asJSON)
+	f.StringVar(&m.in.Owner, "owner", "", "who takes responsibility for it (replay_owner)")
+	f.StringVar(&m.in.Reason, "reason", "", "why it will go better now (replay_reason)")
+	f.StringVar(&m.in.IdempotencyResult, "idempotency-result", "", "what is known of earlier attempts: not_executed, executed or unknown")
+	f.BoolVar(&m.in.CostReviewed, "cost-reviewed", false, "somebody has looked at what it costs")
+	f.StringVar(&m.in.RouteOverride, "route-override", "", "same, PROVIDER or PROVIDER/MODEL")
+	f.StringVar(&tenant, "tenant", "", "tenant of the jobs, or of a caller's own key (default any)")
+	m.flags(cmd)
+	jsonFlag(cmd, &m.asJSON)
 	adminFlags(cmd, &addr)
 	return cmd
 }
