@@ -155,6 +155,9 @@ func (c *change) dispatch(s step, a *Attempt) {
 	c.step(s, ledger.Event{})
 	c.running = true
 	c.st.ReadyAt = time.Time{} // whose presence says that nothing is on its way
+	if c.st.Lane == LaneAdmission || c.st.Lane == LaneStream { // it waited there, and is sent
+		c.st.Lane = ""
+	}
 	if !mutant.On("attempt-after-work") {
 		c.st.Attempt++
 	}

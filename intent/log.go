@@ -22,6 +22,10 @@ var (
 // LaneAdmission is where a call waits that a client waits for; it leaves when it is sent.
 const LaneAdmission = "interactive_admission"
 
+// LaneStream is where a stream stands that is gone on with although nothing of it is being sent to anybody: it broke
+// before anything was visible, or it is finished for a client that left and may come back.
+const LaneStream = "stream_recovery"
+
 // Config makes a Log. Zero durations mean the documented defaults.
 type Config struct {
 	Ledger ledger.Ledger

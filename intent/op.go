@@ -306,6 +306,14 @@ func (o *Op) Note(e ledger.Event) {
 	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: c.events})
 }
 
+// Shelve says where an intent stands while it is worked on, "" where in no lane; the next move overrules it. Nobody waits
+// for it.
+func (o *Op) Shelve(lane, reason, rule string) {
+	c := &change{now: o.log.ledger.Now()}
+	c.add(ledger.Event{Kind: "note", Reason: reason, Rule: rule})
+	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Shelve: true, Status: ledger.Status{Lane: lane}, Events: c.events})
+}
+
 // Evidence keeps what came too late to be state: the answer of an attempt whose lease was lost.
 func (o *Op) Evidence(e Ending, body *ledger.Body) error {
 	c := o.change(o.log.ledger.Now())

@@ -125,6 +125,9 @@ type Write struct {
 	// Unindex, with Append, takes the intent out of the index of its derived key: its answer is known to have
 	// arrived, and nobody can adopt it any more (semantics 19).
 	Unindex string
+	// Shelve, with Append, puts the intent into Status.Lane as long as it is unsettled, without asking for a version or
+	// advancing it: where it stands for people to see, which the next move of whoever works on it overrules.
+	Shelve bool
 
 	Status Status
 	// Settle moves the intent out of the unsettled set. Answer, when set, is what is replayed.

@@ -170,7 +170,11 @@ func (e *execution) yieldPlace(o *outcome) {
 func (e *execution) endAttempt(o *outcome, delay time.Duration) bool {
 	ending := o.verdict.ending()
 	ending.Evidence, ending.ReadyAt = o.evidence, e.readyAt(delay)
-	if delay > decision.NestWait && e.job == nil {
+	switch {
+	case e.job != nil:
+	case e.op.Head().Stream: // nothing of it was visible, or it would not be sent again
+		ending.Lane = intent.LaneStream
+	case delay > decision.NestWait:
 		ending.Lane = intent.LaneAdmission
 	}
 	err := e.op.EndAttempt(ending)

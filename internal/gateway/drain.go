@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
@@ -24,7 +25,9 @@ func (d *drains) add(e *execution) {
 	d.enter(e, e.nest.tier.quota)
 	if e.over() || e.attached() > 0 { // it ended, or a client came, meanwhile, and did not see it here
 		d.remove(e)
+		return
 	}
+	e.shelve(intent.LaneStream, "its last client left; the answer is finished for whoever asks again")
 }
 
 func (d *drains) enter(e *execution, quota int) {
@@ -45,9 +48,10 @@ func (d *drains) enter(e *execution, quota int) {
 }
 
 // remove takes e back out: a client came, or it ended.
-func (d *drains) remove(e *execution) {
+// It is false where e was not here.
+func (d *drains) remove(e *execution) bool {
 	if !e.draining.Swap(false) {
-		return
+		return false
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +59,8 @@ func (d *drains) remove(e *execution) {
 		if d.list[i].e == e {
 			d.list[i].limit.Stop()
 			d.list = append(d.list[:i], d.list[i+1:]...)
-			return
+			break
 		}
 	}
+	return true
 }

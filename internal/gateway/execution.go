@@ -126,13 +126,23 @@ func (e *execution) counted() {
 	e.mu.Lock()
 	e.clients++
 	e.mu.Unlock()
-	e.undrain()
+	if e.undrain() {
+		e.shelve("", "a client came back to it")
+	}
 }
 
 // undrain asks draining first: a follower may come before its leader has a nest.
-func (e *execution) undrain() {
-	if e.draining.Load() {
-		e.nest.tier.drains.remove(e)
+func (e *execution) undrain() bool {
+	return e.draining.Load() && e.nest.tier.drains.remove(e)
+}
+
+// shelve says where a stream stands for which nobody waits.
+func (e *execution) shelve(lane, reason string) {
+	e.mu.Lock()
+	op := e.op
+	e.mu.Unlock()
+	if op != nil && op.Head().Stream && !mutant.On("drain-in-no-lane") {
+		op.Shelve(lane, reason, "semantics 25")
 	}
 }
 
@@ -210,7 +220,7 @@ func (e *execution) end(how ending) {
 		e.rec.show(e.rec.length())
 	}
 	e.rec.finish(how)
-	e.undrain()
+	_ = e.undrain()
 	close(e.finished)
 	e.cancel(nil)
 	e.unref()

@@ -93,6 +93,35 @@ func derived(t *testing.T, f *fixture) {
 	f.same("Derived after Unindex", want[1:], ids(recs))
 }
 
+// shelved holds that a lane is only where an intent stands: nobody's version, nothing of what is settled.
+func shelved(t *testing.T, f *fixture) {
+	w := f.commit(f.dispatched("s"))
+	to := func(lane string) { f.commit(&ledger.Write{ID: w.Insert.ID, Append: true, Shelve: true, Relaxed: true, Status: ledger.Status{Lane: lane}}) }
+	stands := func(lane string, version int64) {
+		t.Helper()
+		if r, err := f.Get(f.ctx, w.Insert.ID); err != nil || r.Lane != lane || r.Version != version {
+			t.Errorf("%+v, %v; want lane %q and version %d", r, err, lane, version)
+		}
+	}
+	to("aside")
+	stands("aside", 1)
+	if found, err := f.List(f.ctx, ledger.Filter{Lane: "aside", Limit: 10}); err != nil || len(found) != 1 {
+		t.Errorf("%d in the lane, %v", len(found), err)
+	}
+	to("")
+	stands("", 1)
+	to("again")
+	n := f.commit(f.next(w, ledger.Dispatched))
+	stands(n.Status.Lane, 2)
+	f.commit(f.settled(n, time.Hour))
+	to("late")
+	stands("", 3)
+	nobody := &ledger.Write{ID: f.id(), Append: true, Shelve: true}
+	if err := ledger.Commit(f.ctx, f, nobody); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("nobody's lane: %v", err)
+	}
+}
+
 func history(t *testing.T, f *fixture) {
 	w := f.commit(f.dispatched("h"))
 	want := slices.Clone(w.Events)

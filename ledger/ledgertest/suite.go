@@ -37,6 +37,7 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		{"Read/NotFound", notFound},
 		{"Read/Bodies", bodies},
 		{"Read/Derived", derived},
+		{"Write/Shelve", shelved},
 		{"Read/DerivedKeys", derivedKeys},
 		{"Read/History", history},
 		{"List/Paging", paging},

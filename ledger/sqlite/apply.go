@@ -209,6 +209,14 @@ func (s *session) append(it *item) error {
 			return err
 		}
 	}
+	if it.w.Shelve {
+		b := binder{st: s.shelve}
+		b.text(it.w.Status.Lane)
+		b.number(seq)
+		if err := b.exec(); err != nil {
+			return err
+		}
+	}
 	if it.events != nil {
 		_, version, err := s.locate(it.w.ID)
 		if err != nil {

@@ -32,7 +32,7 @@ type session struct {
 
 	begin, commit, rollback                                *statement
 	takeClaim, readClaim, moveClaim, dropClaim             *statement
-	putIntent, putOpen, moveOpen, dropOpen, putResult      *statement
+	putIntent, putOpen, moveOpen, shelve, dropOpen, putResult      *statement
 	findIntent, putEvent, putBody, putDerived, dropDerived *statement
 	findAny, lastNote, keepLate, dropBody, putDue, idAt    *statement
 
@@ -66,6 +66,7 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 			marks(columns(intentColumns)+2) + `) ON CONFLICT DO NOTHING`},
 		{&s.putOpen, `INSERT INTO open (seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+1) + `)`},
 		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE seq = ? AND version = ?`},
+		{&s.shelve, `UPDATE open SET lane = ? WHERE seq = ?`},
 		{&s.dropOpen, `DELETE FROM open WHERE seq = ? AND version = ?`},
 		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events, ` +
 			inlineColumns + `) VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+columns(inlineColumns)+4) + `)`},

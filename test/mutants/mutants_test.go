@@ -63,6 +63,7 @@ var mutants = []struct {
 	{"cut-is-complete", "internal/gateway", "TestBR043CutStreams", "semantics 27"},
 	{"attempt-after-work", "intent", "TestAttemptIsCountedBeforeTheWork", "semantics 10: attempts are counted before the work"},
 	{"lease-by-wall-clock", "intent", "TestLeaseGoesByLedgerTime", "semantics 11: leases are in ledger time"},
+	{"drain-in-no-lane", "internal/gateway", "TestStreamWaitsForItsClient", "design §4: a drained stream stands in stream_recovery"},
 	{"shed-ignores-priority", "internal/gateway", "TestShedByPriority", "design §4: under pressure low priority is shed first"},
 	{"replay-copies", "internal/gateway", "TestJobIsGivenUp", "design §4: a replay moves the job"},
 	{"snooze-job-only", "internal/gateway", "TestBR024JobWaitsAsToldAndSiblingsToo", "design §4: Retry-After is the route's too"},
