@@ -138,7 +138,9 @@ func TestRecoveryOfWhatWaitsInALane(t *testing.T) {
 		}
 		fresh := r.begin(r.engine(), begin("fresh", waiting, admitted))
 		tried := r.begin(r.engine(), begin("tried", admitted))
-		r.ok(tried.EndAttempt(failed))
+		again := failed
+		again.Lane = "interactive_admission"
+		r.ok(tried.EndAttempt(again))
 		g := r.engine()
 		if !crash {
 			r.ok(fresh.Interrupt("told to stop"))
