@@ -110,7 +110,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("telemetry: %w", err)
 	}
-	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.config().Limits.CommitWait, Observe: e.meter.Change,
+	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.config().Limits.CommitWait, Observe: e.changed,
 		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: true})
 	if err = e.recover(ctx); err != nil {
 		return err
@@ -149,6 +149,14 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	e.logger.Info("holdfast is up", "listen", e.Addr(), "admin", e.AdminAddr(), "store", e.config().Store[0].String(), "env", e.config().Env,
 		"revision", e.config().Revision, "owner", e.log.Owner())
 	return nil
+}
+
+// changed is told of every change of an intent.
+func (e *Engine) changed(c intent.Change) {
+	e.meter.Change(c)
+	if c.From == ledger.Unknown && e.gateway != nil {
+		e.gateway.Reconciled(c.Head, c.Outcome == ledger.OutcomeSuccess)
+	}
 }
 
 func (e *Engine) openStore(ctx context.Context) error {

@@ -73,6 +73,8 @@ type Facts struct {
 	Broken bool `json:"broken,omitempty"`
 	// Spent says that the route's share of retries is used up (semantics 35).
 	Spent bool `json:"spent,omitempty"`
+	// Unaffordable says that the workflow's limits of cost leave no room for a further attempt (semantics 39).
+	Unaffordable bool `json:"unaffordable,omitempty"`
 	// Attempt counts the attempts on this tier over the operation's whole life, this one included.
 	Attempt int `json:"attempt"`
 	// Remaining is what is left of the operation's budget, in nanoseconds.
@@ -203,6 +205,8 @@ func (f Facts) final(p Policy) (Decision, bool) {
 		return fail("breaker", "", "the route's breaker is open")
 	case f.Attempt >= max(p.MaxAttempts, 1):
 		return fail(p.attempts(), MaxAttemptsExhausted, made(f.Attempt))
+	case f.Unaffordable:
+		return fail("spend", QuotaOrSpendExhausted, "a further attempt would go beyond the workflow's limit of cost")
 	case f.Spent && !f.Async:
 		return fail("retry.share", "", "the route's share of retries is used up")
 	}

@@ -31,7 +31,7 @@ func anyFacts(t *rapid.T) decision.Facts {
 	f := decision.Facts{
 		Status: rapid.SampledFrom([]int{0, 200, 400, 418, 429, 500, 503, 529, -1}).Draw(t, "status"),
 		End:    rapid.SampledFrom([]decision.End{decision.Success, decision.Failed, decision.Failed, decision.Unknown, decision.NotSent, ""}).Draw(t, "end"),
-		Hold:   flag("hold"), Visible: flag("visible"), Left: flag("left"), Async: flag("async"), Broken: flag("broken"), Spent: flag("spent"),
+		Hold:   flag("hold"), Visible: flag("visible"), Left: flag("left"), Async: flag("async"), Broken: flag("broken"), Spent: flag("spent"), Unaffordable: flag("unaffordable"), Pass: rapid.IntRange(0, 3).Draw(t, "pass"),
 		Attempt: int(rapid.SampledFrom([]int64{1, 1, 1, 2, 3, 64, 65, math.MaxInt32, 0, -1}).Draw(t, "attempt")), Remaining: time.Duration(number(t, "remaining")),
 		Roll: rapid.SampledFrom([]float64{0, 0.1, 0.5, 0.999999999, 1, -1, 7, math.MaxFloat64, -math.MaxFloat64}).Draw(t, "roll"),
 	}
@@ -45,7 +45,7 @@ func anyFacts(t *rapid.T) decision.Facts {
 }
 
 func anyPolicy(t *rapid.T) decision.Policy {
-	return decision.Policy{On: rapid.SliceOf(rapid.SampledFrom(triggers)).Draw(t, "on"), MaxAttempts: rapid.IntRange(-1, 100).Draw(t, "max attempts"),
+	return decision.Policy{On: rapid.SliceOf(rapid.SampledFrom(triggers)).Draw(t, "on"), MaxAttempts: rapid.IntRange(-1, 100).Draw(t, "max attempts"), MaxPass: rapid.IntRange(0, 3).Draw(t, "max pass"),
 		MaxWait: time.Duration(number(t, "max wait")), Backoff: retry.Policy{Base: time.Duration(number(t, "base")), Max: time.Duration(number(t, "max"))}}
 }
 
@@ -79,7 +79,9 @@ func TestLaws(t *testing.T) {
 
 func lawsOfSending(t *rapid.T, f decision.Facts, p decision.Policy, d decision.Decision, stated time.Duration) {
 	switch {
-	case f.Visible, f.Left, f.Broken, f.Spent, !f.Signal.Retryable, f.End == decision.Unknown && f.Hold:
+	case (f.Broken || f.Spent) && !(f.Async && d.Action == decision.Queue): // a job is put off
+		t.Fatalf("sent again: %+v", d)
+	case f.Visible, f.Left, f.Unaffordable, !f.Signal.Retryable, f.End == decision.Unknown && f.Hold:
 		t.Fatalf("sent again: %+v", d)
 	case f.Attempt >= max(p.MaxAttempts, 1):
 		t.Fatalf("attempt %d of %d is followed by %+v", f.Attempt, p.MaxAttempts, d)

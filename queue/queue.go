@@ -37,6 +37,8 @@ type Rest struct {
 	Wait   time.Duration
 	Reason string
 	Rule   string
+	// Condition is the policy's word for why, where it has one: it decides which lane the job goes to, if any.
+	Condition string
 	// Impossible says that it can never be sent as things stand: a person looks after it.
 	Impossible bool
 }
@@ -112,10 +114,12 @@ func New(c Config) *Queue {
 		hands: map[string]time.Time{}}
 }
 
-// Submit writes a job down, with its claim in the same commit, and has it worked on. Where its key is held the error is
-// an *intent.DuplicateError.
+// Submit writes a job down, with its claim in the same commit, and has it worked on; in a lane that only a person leaves, it
+// waits there. Where its key is held the error is an *intent.DuplicateError.
 func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
-	b.Job, b.Lane, b.Visibility = true, intent.LaneBackground, ledger.VisBackground
+	if b.Job, b.Visibility = true, ledger.VisBackground; !intent.Parked(b.Lane) {
+		b.Lane = intent.LaneBackground
+	}
 	op, err := q.Log.Begin(b)
 	if err != nil {
 		return nil, err

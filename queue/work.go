@@ -145,6 +145,10 @@ func (q *Queue) finish(j *Job, rest Rest) {
 	if st.LeaseOwner == "" || st.State != ledger.Created && (st.State != ledger.Dispatched || st.ReadyAt.IsZero()) {
 		return
 	}
+	if rest.Condition != "" && j.Rules.Lane(rest.Condition) != "" {
+		q.settle(j, rest.Condition, rest.Rule, rest.Reason)
+		return
+	}
 	if rest.Impossible {
 		err := j.Op.Park(intent.Parking{Lane: intent.LaneDead, Reason: rest.Reason, Rule: rest.Rule})
 		q.say(j, err)

@@ -72,7 +72,8 @@ func (t *replayTally) cost(w *workflowTally) replayCost {
 	return c
 }
 
-// price is what the policy says of a model: of the model that was named, or of the name without its date.
+// price is what the policy itself says of a model, by its name or by the name without its date: what somebody weighs is not
+// filled up with list prices.
 func price(cfg *policy.Config, model string) (in, out float64, ok bool) {
 	best := ""
 	for i := range cfg.Models {
@@ -80,25 +81,11 @@ func price(cfg *policy.Config, model string) (in, out float64, ok bool) {
 		if m.InputCost == nil || m.OutputCost == nil || len(m.Name) <= len(best) && ok {
 			continue
 		}
-		if rest, named := strings.CutPrefix(model, m.Name); named && (rest == "" || dated(rest)) {
+		if policy.IsVersion(model, m.Name) {
 			best, in, out, ok = m.Name, *m.InputCost, *m.OutputCost, true
 		}
 	}
 	return in, out, ok
-}
-
-// dated says that what follows a model's name is a version by date, as in gpt-5-2026-08-07 and claude-haiku-4-5-20261001.
-func dated(rest string) bool {
-	digits := 0
-	for _, c := range rest {
-		switch {
-		case c >= '0' && c <= '9':
-			digits++
-		case c != '-' && c != '@':
-			return false
-		}
-	}
-	return digits >= 6 && (rest[0] == '-' || rest[0] == '@')
 }
 
 // writeReplay prints the report for a person.

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -34,13 +35,20 @@ type outcome struct {
 // again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
 func (e *execution) again(o *outcome) bool {
 	e.attempted(o.end, o.kind)
+	e.pay(o.end, wire.NoUsage())
 	o.health = e.health(&o.verdict)
 	f, d := e.decide(o)
 	if d.Action == decision.Retry || d.Action == decision.Wait {
-		if e.nest.route.Budget().Take() {
+		dear := e.purse.take()
+		switch {
+		case dear != nil:
+			f.Unaffordable = true
+		case e.nest.route.Budget().Take():
 			return e.follow(o, f, d)
+		default:
+			e.purse.drop()
+			f.Spent = true // somebody else took it in this moment
 		}
-		f.Spent = true // somebody else took it in this moment
 		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = e.evidence(f, d)
@@ -94,6 +102,7 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 	e.next.Trigger = "retry: " + o.reason
 	e.clear()
 	if !e.resend(o, d) {
+		e.purse.drop()
 		e.nest.route.Budget().Put()
 		e.nest.quit(o.health)
 		if e.job == nil || !e.rests(o, d) {
@@ -115,6 +124,7 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 // (semantics 25).
 func (e *execution) outlived(o *outcome) {
 	e.nest.quit(o.health)
+	e.purse.drop()
 	o.end, o.reason, o.rule = ledger.AttemptNotSent, "its client left while the attempt was put on record", "semantics 25"
 	o.body, o.recorded = nil, false
 	e.conclude(o)

@@ -37,6 +37,7 @@ type call struct {
 	callerKey string
 	wanted    string // Holdfast-Workflow
 	priority  string
+	estimate  float64 // estimated_cost, where somebody goes by it
 	trigger   string
 	count     int           // of retries, as the SDK says; 0: it says nothing
 	deadline  time.Duration // of the caller; 0: none

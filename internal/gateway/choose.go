@@ -129,6 +129,6 @@ func (c *call) derive() *Error {
 	if err != nil {
 		return &Error{Code: CodeInvalidRequest, Message: "workflow " + c.wf.Name + ": its key template does not fit this request: " + err.Error()}
 	}
-	c.key, c.claimed = key, c.wf.Idempotency.Derive == policy.DeriveAlways
+	c.key, c.claimed = key, c.wf.Idempotency.Derive == policy.DeriveAlways || c.approves()
 	return nil
 }

@@ -38,6 +38,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 		set.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: s.body}
 	}
 	e.attempted(ledger.AttemptSuccess, "")
+	e.pay(ledger.AttemptSuccess, s.usage)
 	e.nest.quit(breaker.Success)
 	strict := e.wf.Durability == policy.Strict || e.job != nil // whose worker goes by what is on record
 	err := e.op.Settle(set, !strict, e.landed)

@@ -325,6 +325,9 @@ func (c *call) holder() *ledger.Record {
 // turnedAway refuses a call for which there is no permit now. Whose key is held hears of the operation that holds it:
 // that one may have had its effect, so "nothing was sent, try again" would be no true word.
 func (c *call) turnedAway(refusal *Error) *Error {
+	if c.job != nil { // which holds its key itself
+		return c.abandon(refusal)
+	}
 	r := c.holder()
 	if r == nil || r.State != ledger.Settled && r.State != ledger.Unknown && r.LeaseOwner == "" {
 		return c.abandon(refusal) // nobody's, or it waits to be gone on with
@@ -352,6 +355,7 @@ func (c *call) yieldTo(holder string) (again bool, refusal *Error) {
 func (c *call) abandon(err *Error) *Error {
 	e := c.exec
 	e.nest.quit(breaker.Ignored)
+	e.purse.drop()
 	c.yield(ending{fail: err})
 	return err
 }
@@ -359,6 +363,7 @@ func (c *call) abandon(err *Error) *Error {
 // standDown makes followers look the key up again: its answer is elsewhere.
 func (c *call) standDown() {
 	c.exec.nest.quit(breaker.Ignored)
+	c.exec.purse.drop()
 	c.yield(ending{again: true})
 }
 

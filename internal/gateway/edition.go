@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"context"
+
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -55,6 +57,9 @@ func (g *Gateway) edition(cfg *policy.Config) (*edition, error) {
 func (g *Gateway) Reload(cfg *policy.Config) error {
 	next, err := g.edition(cfg)
 	if err != nil {
+		return err
+	}
+	if err := g.recount(context.Background(), cfg, daily(cfg, g.current.Load().policy)); err != nil {
 		return err
 	}
 	next.common.resize()

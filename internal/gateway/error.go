@@ -27,6 +27,7 @@ const (
 	CodeBulkheadFull     Code = "bulkhead_full"
 	CodeRateLimited      Code = "rate_limited"
 	CodeCircuitOpen      Code = "circuit_open"
+	CodeSpendExceeded    Code = "spend_exceeded"
 	CodeAllTiersFailed   Code = "all_tiers_failed"
 	CodeDeadline         Code = "deadline_exceeded"
 	CodeIncomplete       Code = "upstream_incomplete"
@@ -68,6 +69,7 @@ var classes = map[Code]class{
 	CodeBulkheadFull:     {429, true, jitterWait, safeYes},
 	CodeRateLimited:      {429, true, noWait, safeYes},
 	CodeCircuitOpen:      {503, true, noWait, safeYes},
+	CodeSpendExceeded:    {429, false, noWait, safeNo},
 	CodeAllTiersFailed:   {502, false, noWait, ""},
 	CodeDeadline:         {504, false, noWait, ""},
 	CodeIncomplete:       {502, false, noWait, ""},

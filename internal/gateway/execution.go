@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
@@ -56,7 +57,8 @@ type execution struct {
 	nest      nest
 	next      intent.Attempt // as the next attempt is written down
 	barred    *barred        // what the first attempt waits for
-	inherited int            // attempts of the operation that this one goes on with
+	purse     purse
+	inherited int // attempts of the operation that this one goes on with
 
 	job  *queue.Job // nil for a call that clients wait for
 	pass int        // attempts before this pass of a job
@@ -219,6 +221,7 @@ func (e *execution) end(how ending) {
 		e.rec.open(how.reveal)
 		e.rec.show(e.rec.length())
 	}
+	e.purse.pay(ledger.AttemptUnknown, wire.NoUsage()) // what is still reserved is of an attempt that nobody has ended
 	e.rec.finish(how)
 	_ = e.undrain()
 	close(e.finished)

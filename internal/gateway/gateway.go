@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/budget"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/route"
@@ -60,8 +61,9 @@ type Gateway struct {
 	repeats   repeats
 	routes    *route.Table
 	jobs      *queue.Queue
-	nobody    string    // mark of routes to which no credential goes
-	started   time.Time // ledger time
+	book      *budget.Book // what workflows have spent today
+	nobody    string       // mark of routes to which no credential goes
+	started   time.Time    // ledger time
 	left      func(key string) bool
 	working   atomic.Int64
 	running   sync.WaitGroup
@@ -100,6 +102,10 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.current.Store(first)
+	g.book = budget.New(g.ledger.Now)
+	if err := g.recount(ctx, c.Policy, daily(c.Policy, &policy.Config{})); err != nil {
+		return nil, err
+	}
 	g.jobs = g.newQueue(c.Policy)
 	g.sightings.g, g.started = g, g.ledger.Now()
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {

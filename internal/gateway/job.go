@@ -295,6 +295,8 @@ func (c *call) unstarted(err *Error) queue.Rest {
 	rest := queue.Rest{Wait: max(err.Wait, stall), Reason: "not started: " + err.Message, Rule: string(err.Code)}
 	switch err.Code {
 	case CodeBulkheadFull, CodeRateLimited, CodeCircuitOpen, CodeInFlight:
+	case CodeSpendExceeded: // a day's limit is over tomorrow, the others a person has to change
+		rest.Condition, rest.Impossible = decision.QuotaOrSpendExhausted, err.Wait == 0
 	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
 		rest.Wait = max(err.Wait, time.Second)
 	default: // the configuration no longer has what it needs, or its request is none

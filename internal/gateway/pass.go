@@ -62,6 +62,8 @@ func (c *call) pass() *Error {
 			return refusal
 		}
 		return c.proxied(nil)
+	case !c.spec.Known && c.callerKey == "" && c.approves():
+		return c.unnamed()
 	case !c.spec.Known && c.callerKey == "":
 		return c.logged()
 	case c.wf.Mode == policy.Observe:

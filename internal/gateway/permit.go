@@ -25,6 +25,9 @@ func (c *call) permit() *Error {
 	if e.budget.Over(time.Now()) {
 		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
 	}
+	if err := c.afford(); err != nil {
+		return c.turnedAway(err)
+	}
 	e.barred = e.nest.admit()
 	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
 	if b := e.barred; b != nil && !(c.job == nil && b.patient && b.wait <= e.patience()) {
@@ -116,6 +119,7 @@ func (e *execution) admitted() bool {
 // giveUp ends an operation of which nothing was sent.
 func (e *execution) giveUp(b *barred, err error) {
 	e.nest.quit(breaker.Ignored)
+	e.purse.drop()
 	fail := b.refusal()
 	fail.Intent, fail.Err = e.op.ID(), err
 	if b.code == CodeBulkheadFull {

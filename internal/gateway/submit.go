@@ -145,6 +145,9 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
 	}
 	c.claimed = true
+	if _, cost, known := c.estimated(); known {
+		c.estimate = cost.USD()
+	}
 	head := c.head()
 	head.MaxAttempts = c.wf.Lanes.BackgroundRetry.MaxAttempts
 	kept, err := json.Marshal(jobRequest{Query: credentialless(c.r.URL.RawQuery), Header: c.keptHeader()})
@@ -155,8 +158,12 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 	if age > 0 {
 		limit = min(limit, age)
 	}
+	expires, lane := c.g.ledger.Now().Add(limit), intent.LaneBackground
+	if c.approves() {
+		expires, lane = time.Time{}, intent.LaneReview
+	}
 	for range 4 { // each turn the holder has gone between two reads
-		op, err := c.g.jobs.Submit(intent.Begin{Head: head, Claim: true, ExpiresAt: c.g.ledger.Now().Add(limit),
+		op, err := c.g.jobs.Submit(intent.Begin{Head: head, Claim: true, Lane: lane, ExpiresAt: expires,
 			Request: &ledger.Body{Kind: ledger.BodyRequest, ContentType: c.r.Header.Get("Content-Type"), Data: c.body},
 			Header:  &ledger.Body{Kind: ledger.BodyHeader, ContentType: "application/json", Data: kept}})
 		holder := holderOf(err)
@@ -220,7 +227,12 @@ func (c *call) keptHeader() http.Header {
 // async answers a client that accepts an answer later: 202, with a job in the place of the call. Nothing else ever
 // answers 202: an SDK would take it for a completion.
 func (c *call) async() *Error {
-	if !prefersAsync(c.r.Header) || c.effect == ledger.EffectRead || !c.spec.Known && c.callerKey == "" {
+	switch {
+	case c.effect == ledger.EffectRead || !c.spec.Known && c.callerKey == "":
+		return nil
+	case !prefersAsync(c.r.Header) && c.approves():
+		return c.awaitOwner()
+	case !prefersAsync(c.r.Header):
 		return nil
 	}
 	if err := c.jobAllowed(Credential(c.r)); err != nil {

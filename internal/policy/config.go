@@ -21,7 +21,7 @@ type Config struct {
 
 	SharedState *SharedState `yaml:"shared_state" doc:"Where breakers, cool-downs and spend are shared between replicas; without it each process has its own."`
 	Providers   []Provider   `yaml:"providers,map" is:"name" doc:"LLM providers; a name is also a path prefix. Without the block: openai, anthropic, gemini."`
-	Models      []Model      `yaml:"models,map" doc:"Costs in USD per million tokens, and capabilities, of models; replay-policy counts with the costs."`
+	Models      []Model      `yaml:"models,map" doc:"Costs in USD per million tokens, and capabilities, of models; spend and replay-policy count with the costs."`
 	Embedders   []Embedder   `yaml:"embedders,map" is:"name" doc:"Embedders for the semantic cache."`
 	// Workflows are in the order of the file, inline ones before those of policies; the last is always "default".
 	Workflows []Workflow   `yaml:"workflows,map" is:"name" doc:"Policies of calls; the first whose match fits applies, then default."`

@@ -15,9 +15,11 @@ func NotYet() map[string]string {
 	const w = "workflows.*."
 	return map[string]string{
 		"shared_state":                   "each process keeps breakers, cool-downs and spend for itself",
-		"models":                         "they decide nothing; replay-policy counts with their costs",
+		"models.*.context_tokens":        "no call is measured against it",
+		"models.*.tools":                 "no contract asks for it",
+		"models.*.images":                "no contract asks for it",
+		"models.*.json_schema":           "no contract asks for it",
 		"embedders":                      "there is no semantic cache",
-		"tools.*.routes.*.approval":      "nobody is asked",
 		"mcp.servers.*.tools.*.approval": "nobody is asked",
 		"sync":                           "/holdfast/v1/sync answers not_found",
 		"alerts":                         "nobody is alerted",
@@ -35,8 +37,6 @@ func NotYet() map[string]string {
 		w + "classify":                   "decisions are logged with the fields that exist",
 		w + "fallback":                   "no other tier answers",
 		w + "fail_closed_when":           "every failure is shown to the client",
-		w + "approval":                   "nobody is asked",
-		w + "spend":                      "cost is not bounded",
 		w + "callbacks":                  "nobody is called back when a job ends",
 		w + "topic":                      "there are no alerts to show it in",
 	}

@@ -71,6 +71,13 @@ const (
 	Cancel Disconnect = "cancel"
 )
 
+// Words of Workflow.Approval.
+const (
+	ApproveNone     = "none"
+	ApproveDispatch = "dispatch" // an owner approves before anything is sent
+	ApproveFallback = "fallback" // … before another tier is tried
+)
+
 // DefaultWorkflow takes what no other matches (semantics 46).
 const DefaultWorkflow = "default"
 

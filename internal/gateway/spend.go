@@ -1,0 +1,273 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/budget"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Money goes by attempts, as outcomes do (semantics 1, 39): before one is sent its estimate is reserved, and at its end
+// that becomes what it has cost; nothing, where it failed for certain; or stays, where nobody knows.
+
+// purse is what an operation has of its workflow's budget.
+type purse struct {
+	book     *budget.Book // nil: its cost is not bounded
+	key      string
+	price    budget.Price
+	estimate budget.Amount // of one attempt
+	perDay   budget.Amount
+	perCall  budget.Amount
+	billed   budget.Amount // of attempts that count as spent
+	open     *budget.Reservation
+}
+
+// costBounded reports whether a workflow bounds the cost of a call.
+func costBounded(w *policy.Workflow) bool { return w.Spend.PerRequest > 0 || w.Spend.PerDay > 0 }
+
+// account names a workflow's and owner's budget.
+func account(tenant, workflow, owner string) string {
+	return tenant + "\x00" + workflow + "\x00" + owner
+}
+
+// estimated is what a call is expected to cost, as far as its model has a price; it is asked for only where somebody goes
+// by it.
+func (c *call) estimated() (p budget.Price, cost budget.Amount, known bool) {
+	if c.target == nil || c.target.tool || c.effect == ledger.EffectRead {
+		return p, 0, true
+	}
+	model := c.attempt().Model
+	p.Input, p.Output, known = c.g.policy.Price(model)
+	if !known {
+		return p, 0, false
+	}
+	in, out := tokens(c.spec.Endpoint, c.body)
+	return p, p.Of(in, out), true
+}
+
+// afford reserves the first attempt's estimate.
+func (c *call) afford() *Error {
+	if !costBounded(c.wf) || c.target.tool {
+		return nil
+	}
+	price, estimate, known := c.estimated()
+	if !known {
+		return errorf(CodeSpendExceeded, "nobody knows what %[1]s costs, so that no limit on it can be kept: say it under models, as %[1]s: {input_cost: …, output_cost: …}",
+			bounded(c.attempt().Model))
+	}
+	s := &c.exec.purse
+	*s = purse{book: c.g.book, key: account(c.tenant, c.wf.Name, c.owner), price: price, estimate: estimate,
+		perDay: budget.USD(c.wf.Spend.PerDay), perCall: budget.USD(c.wf.Spend.PerRequest)}
+	if c.job != nil { // what its earlier attempts may have cost is on record with it
+		s.billed = budget.USD(float64(c.job.Op.Status().BilledMaybe) * c.job.Op.Head().EstimatedCost)
+	}
+	c.estimate = estimate.USD()
+	return spendError(c.wf.Name, s.take())
+}
+
+// errTooDear says that spend.per_request leaves no room for a further attempt.
+var errTooDear = errors.New("spend.per_request")
+
+// take reserves the estimate of an attempt, once.
+func (s *purse) take() (err error) {
+	if s.book == nil || s.open != nil {
+		return nil
+	}
+	if s.perCall > 0 && s.billed+s.estimate > s.perCall {
+		return fmt.Errorf("%w is %s: %s may have been spent on it, and an attempt takes about %s", errTooDear, s.perCall, s.billed, s.estimate)
+	}
+	s.open, err = s.book.Reserve(s.key, s.perDay, s.estimate)
+	return err
+}
+
+// drop gives back what was reserved for an attempt that is not made.
+func (s *purse) drop() {
+	s.open.Release()
+	s.open = nil
+}
+
+// pay ends an attempt's reservation by what became of it, and returns by how much it has cost more than was estimated.
+func (s *purse) pay(end ledger.AttemptEnd, usage provider.Usage) (over budget.Amount) {
+	r := s.open
+	if s.open = nil; r == nil {
+		return 0
+	}
+	switch {
+	case end == ledger.AttemptSuccess && usage.Input >= 0 && usage.Output >= 0:
+		return r.Settle(s.price.Of(usage.Input, usage.Output))
+	case end == ledger.AttemptFailed, end == ledger.AttemptNotSent:
+		r.Release()
+		return 0
+	}
+	r.Keep()
+	s.billed += s.estimate
+	return 0
+}
+
+// pay settles an attempt, and says on record where it has cost more than was reserved for it.
+func (e *execution) pay(end ledger.AttemptEnd, usage provider.Usage) {
+	over := e.purse.pay(end, usage)
+	if over <= 0 {
+		return
+	}
+	e.g.logger.Warn("an attempt has cost more than was estimated", "intent", e.op.ID(), "workflow", e.wf.Name,
+		"estimated_usd", e.purse.estimate.USD(), "over_usd", over.USD())
+	said, err := json.Marshal(map[string]float64{"estimated_usd": e.purse.estimate.USD(), "cost_usd": (e.purse.estimate + over).USD()})
+	if err != nil { // numbers
+		return
+	}
+	e.op.Note(ledger.Event{Kind: "note", Reason: "it has cost more than was estimated", Rule: "semantics 39", Evidence: said})
+}
+
+// spendError is what a refused reservation means to a client.
+func spendError(workflow string, err error) *Error {
+	if err == nil {
+		return nil
+	}
+	e := errorf(CodeSpendExceeded, "the limit of workflow %s is reached: %s; nothing was sent", workflow, err.Error())
+	var day *budget.ExceededError
+	if errors.As(err, &day) && day.Estimate <= day.Limit {
+		e.Wait = day.Until
+		e.Message = fmt.Sprintf("spend.per_day of workflow %s: %s; nothing was sent", workflow, err.Error())
+	}
+	return e
+}
+
+const (
+	// assumedOutput is how many tokens an answer is taken to have whose request does not bound it.
+	assumedOutput = 4096
+	// bytesPerToken is a cautious mean: English has four, other scripts three bytes to a character.
+	bytesPerToken = 3
+	// mostTokens bounds what a request can say of itself.
+	mostTokens = 1 << 30
+	// imageTokens is what an inlined file counts, however many bytes it has.
+	imageTokens = 1600
+	// inlined is from how many characters without a space on a string is a file.
+	inlined = 4096
+)
+
+// outputBounds are the fields by which requests bound their answers.
+var outputBounds = []string{"max_completion_tokens", "max_output_tokens", "max_tokens", "generationConfig.maxOutputTokens", "generation_config.max_output_tokens"}
+
+// tokens estimates what a request will use: what it sends by its length, what comes by the bound that it sets, or by
+// assumedOutput where it sets none. It is no upper bound: what is beyond is reported (semantics 39).
+func tokens(endpoint string, body []byte) (in, out int64) {
+	text, files := measured(body)
+	in = (text+bytesPerToken-1)/bytesPerToken + files*imageTokens
+	switch endpoint {
+	case wire.Embeddings, wire.Embed, wire.BatchEmbed:
+		return in, 0
+	}
+	out = assumedOutput
+	doc := gjson.ParseBytes(body)
+	for _, field := range outputBounds {
+		if v := doc.Get(field); v.Type == gjson.Number && v.Num >= 0 {
+			out = int64(min(v.Num, mostTokens))
+			break
+		}
+	}
+	for _, field := range []string{"n", "generationConfig.candidateCount"} {
+		if v := doc.Get(field); v.Type == gjson.Number && v.Num > 1 {
+			out *= int64(min(v.Num, 1024))
+		}
+	}
+	return in, out
+}
+
+// measured counts the bytes of a body but for files that stand in it as text, and those files.
+func measured(body []byte) (text, files int64) {
+	run := 0
+	flush := func() {
+		if run >= inlined {
+			files++
+		} else {
+			text += int64(run)
+		}
+		run = 0
+	}
+	for _, b := range body {
+		if b == '+' || b == '/' || b == '=' || b == '-' || b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' {
+			run++
+			continue
+		}
+		flush()
+		text++
+	}
+	flush()
+	return text, files
+}
+
+// recountSpan is how far back the log is read for what was spent today: a job may have waited so long.
+const recountSpan = 48 * time.Hour
+
+// recount reads from the log what workflows have spent today. It comes before any of their calls.
+func (g *Gateway) recount(ctx context.Context, cfg *policy.Config, workflows []string) error {
+	now := g.ledger.Now()
+	midnight := now.Truncate(24 * time.Hour)
+	for _, name := range workflows {
+		f := ledger.Filter{Workflow: name, NewerThan: now.Add(-recountSpan), Limit: 1000}
+		for {
+			page, err := g.ledger.List(ctx, f)
+			if err != nil {
+				return fmt.Errorf("gateway: read what %s has spent today: %w", name, err)
+			}
+			for _, r := range page {
+				if !r.UpdatedAt.Before(midnight) {
+					g.book.Add(account(r.Tenant, r.Workflow, r.OwnerKey), costOf(cfg, r))
+				}
+			}
+			if len(page) < f.Limit {
+				break
+			}
+			f.Before = page[len(page)-1].ID
+		}
+	}
+	return nil
+}
+
+// costOf is what an operation has cost by its record: its answer, and what attempts before may have been billed.
+func costOf(cfg *policy.Config, r *ledger.Record) budget.Amount {
+	cost := budget.USD(float64(r.BilledMaybe) * r.EstimatedCost)
+	if r.Outcome != ledger.OutcomeSuccess || r.Attempt == 0 {
+		return cost
+	}
+	model := r.ServedModel
+	if model == "" {
+		model = r.RequestedModel
+	}
+	if in, out, ok := cfg.Price(model); ok && r.UsageIn+r.UsageOut > 0 {
+		return cost + budget.Price{Input: in, Output: out}.Of(r.UsageIn, r.UsageOut)
+	}
+	return cost + budget.USD(r.EstimatedCost)
+}
+
+// daily are the workflows whose days are bounded, and were not before.
+func daily(cfg, before *policy.Config) (names []string) {
+	for i := range cfg.Workflows {
+		w := &cfg.Workflows[i]
+		if w.Spend.PerDay <= 0 {
+			continue
+		}
+		if was := before.Workflow(w.Name); was != nil && costBounded(was) {
+			continue
+		}
+		names = append(names, w.Name)
+	}
+	return names
+}
+
+// Reconciled takes back what an attempt counted that turned out not to have happened (semantics 8, 39).
+func (g *Gateway) Reconciled(head *ledger.Intent, happened bool) {
+	if !happened && head.EstimatedCost > 0 {
+		g.book.Refund(account(head.Tenant, head.Workflow, head.OwnerKey), budget.USD(head.EstimatedCost), head.CreatedAt)
+	}
+}
