@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
@@ -137,6 +138,7 @@ func TestMetricsListIsTheCode(t *testing.T) {
 	m.Bulkhead("w", "t", true)
 	m.Bulkhead("w", "t", false)
 	m.Refused("r")
+	m.Routes(func() []route.Info { return []route.Info{{Route: "r", Pressure: route.Pressure{Level: route.Reduced}}} })
 	m.Lanes(func() map[string]queue.Lane { return map[string]queue.Lane{intent.LaneBackground: {}} })
 	m.Breaker("r", breaker.Change{From: breaker.Closed, To: breaker.Open})
 	head := &ledger.Intent{Workflow: "w"}

@@ -128,6 +128,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	e.meter.Lanes(e.gateway.Jobs().Lanes)
+	e.meter.Routes(e.routes.List)
 	if err = e.startMCP(ctx, api); err != nil {
 		return err
 	}

@@ -17,6 +17,16 @@ func Unhealthy(s signal.Signal) bool {
 	return false
 }
 
+// Pressing reports whether an attempt that failed so says that its route has too much to do: quota is no rate, and a request
+// too large for the limit says nothing of others.
+func Pressing(s signal.Signal) bool {
+	switch s.Class {
+	case signal.RateLimited, signal.Overloaded, signal.Timeout:
+		return s.Retryable
+	}
+	return false
+}
+
 // Cooldown is how long everybody stays away from the route of an attempt that failed so, 0 for not at all, at most
 // retry.Longest (semantics 34). A request too large for the limit says nothing of others; quota is no rate.
 func Cooldown(s signal.Signal) time.Duration {

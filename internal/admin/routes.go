@@ -208,6 +208,7 @@ type Route struct {
 	PausedReason string      `json:"paused_reason,omitempty"`
 	Breaker      Breaker     `json:"breaker"`
 	Cooldown     *Cooldown   `json:"cooldown,omitempty"`
+	Backpressure *Pressure   `json:"backpressure,omitempty"` // none while it is easy
 	RetryTokens  *float64    `json:"retry_tokens,omitempty"` // of a known route
 	Fault        *Fault      `json:"fault,omitempty"`
 	Bulkheads    []Bulkheads `json:"bulkheads,omitempty"` // of the workflows that may call it
@@ -229,6 +230,16 @@ type Cooldown struct {
 	RemainingMs int64      `json:"remaining_ms"`
 	Reason      string     `json:"reason,omitempty"`
 	Probing     bool       `json:"probing"`
+}
+
+// Pressure is what the route's signals of too much have led to.
+type Pressure struct {
+	Level    string     `json:"level"`           // reduced, shedding
+	MaxBatch int        `json:"max_concurrent"`  // low-urgency calls that may be in progress
+	Batch    int        `json:"used"`            // … that are
+	HoldMs   int64      `json:"hold_ms"`         // until further ones may begin
+	Since    *time.Time `json:"since,omitempty"` // of the last signal
+	Reason   string     `json:"reason,omitempty"`
 }
 
 // Fault is what is injected on purpose.
@@ -279,6 +290,10 @@ func viewRoute(i *route.Info, now time.Time) Route {
 		if !i.Until.IsZero() {
 			v.Cooldown.RemainingMs = max(0, i.Until.Sub(now).Milliseconds())
 		}
+	}
+	if p := i.Pressure; p.Level != route.Easy {
+		v.Backpressure = &Pressure{Level: string(p.Level), MaxBatch: p.Limit, Batch: p.Inside, HoldMs: p.Hold.Milliseconds(),
+			Since: present(p.Since), Reason: p.Reason}
 	}
 	if i.Fault != nil {
 		v.Fault = viewFault(i.Fault)

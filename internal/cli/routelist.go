@@ -74,6 +74,9 @@ func routeState(v *admin.Route, now time.Time) (state, why string) {
 	case b.State == "half-open":
 		add("half-open", b.Reason)
 	}
+	if p := v.Backpressure; p != nil {
+		add(fmt.Sprintf("%s: %d of %d low-urgency calls", p.Level, p.Batch, p.MaxBatch), p.Reason)
+	}
 	if len(states) == 0 {
 		return "closed", ""
 	}

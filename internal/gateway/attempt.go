@@ -37,6 +37,7 @@ func (e *execution) again(o *outcome) bool {
 	e.attempted(o.end, o.kind)
 	e.pay(o.end, wire.NoUsage())
 	o.health = e.health(&o.verdict)
+	e.press(&o.verdict)
 	f, d := e.decide(o)
 	if d.Action == decision.Retry || d.Action == decision.Wait {
 		dear := e.purse.take()
@@ -229,6 +230,13 @@ func (e *execution) health(v *verdict) breaker.Result {
 		return breaker.Failure
 	}
 	return breaker.Ignored
+}
+
+// press tells the route of a signal that it has too much to do (design.md §4).
+func (e *execution) press(v *verdict) {
+	if decision.Pressing(v.signal) && !v.limited && !e.stopped() {
+		e.nest.route.Push(e.sent, v.kind)
+	}
 }
 
 // cool sets the route's cool-down where the provider says how long to stay away (semantics 34).

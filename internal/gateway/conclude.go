@@ -39,6 +39,9 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	}
 	e.attempted(ledger.AttemptSuccess, "")
 	e.pay(ledger.AttemptSuccess, s.usage)
+	if e.job != nil {
+		e.nest.route.Ease(e.sent)
+	}
 	e.nest.quit(breaker.Success)
 	strict := e.wf.Durability == policy.Strict || e.job != nil // whose worker goes by what is on record
 	err := e.op.Settle(set, !strict, e.landed)

@@ -143,6 +143,9 @@ func (g *edition) jobBarred(head *ledger.Intent) time.Duration {
 	if wait, barred := n.route.Barred(); barred {
 		return max(wait, stall)
 	}
+	if wait, fits := n.route.BatchFits(); !fits {
+		return max(wait, stall)
+	}
 	return 0
 }
 

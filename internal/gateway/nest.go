@@ -129,6 +129,7 @@ type nest struct {
 	class    bulkhead.Class // Batch for a job
 
 	slot   bool
+	batch  bool // counted as low-urgency work of the route
 	inside bool
 	ticket route.Ticket
 }
@@ -160,11 +161,16 @@ func (n *nest) enter() *barred {
 		}
 		n.slot = true
 	}
+	if b := n.enterBatch(); b != nil {
+		n.freeSlot()
+		return b
+	}
 	t, refused := n.route.Enter()
 	if refused == nil {
 		n.ticket, n.inside = t, true
 		return nil
 	}
+	n.leaveBatch()
 	n.freeSlot()
 	return barredBy(refused)
 }
@@ -236,7 +242,28 @@ func (n *nest) quit(health breaker.Result) {
 		n.inside = false
 		n.ticket.Done(health)
 	}
+	n.leaveBatch()
 	n.freeSlot()
+}
+
+// enterBatch counts a job among the low-urgency work of its route, which gives way where that has too much to do.
+func (n *nest) enterBatch() *barred {
+	if n.class != bulkhead.Batch || n.batch {
+		return nil
+	}
+	wait, taken := n.route.TakeBatch()
+	if !taken {
+		return &barred{code: CodeRateLimited, message: "the route has too much to do, and low-urgency work waits; nothing was sent", wait: max(wait, stall)}
+	}
+	n.batch = true
+	return nil
+}
+
+func (n *nest) leaveBatch() {
+	if n.batch {
+		n.batch = false
+		n.route.PutBatch()
+	}
 }
 
 func (n *nest) freeSlot() {

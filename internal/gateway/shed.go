@@ -16,8 +16,12 @@ func (n *nest) sheddable() bool {
 	return n.class == bulkhead.Interactive && n.priority < n.rules.shedBelow && !mutant.On("shed-ignores-priority")
 }
 
-// pressed reports whether the tier has no more to give than what is kept for others than sheddable calls.
+// pressed reports whether the tier has no more to give than what is kept for others than sheddable calls, or its route has
+// too much to do even with one job at a time.
 func (n *nest) pressed() bool {
+	if n.route.Sheds() {
+		return true
+	}
 	if n.tier.slots == nil {
 		return false
 	}
@@ -30,7 +34,7 @@ func (n *nest) shed() *barred {
 	if !n.sheddable() || !n.pressed() {
 		return nil
 	}
-	return &barred{code: CodeShed, message: "the tier's slots are left to calls of higher priority (lanes.interactive_admission.shed_priority_below); nothing was sent"}
+	return &barred{code: CodeShed, message: "slot and route are left to calls of higher priority (lanes.interactive_admission.shed_priority_below); nothing was sent"}
 }
 
 // unless turns a wait into a refusal where the call is one that does not wait.

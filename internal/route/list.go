@@ -25,6 +25,8 @@ type Info struct {
 	Tokens float64
 	// Fault is what is injected now; nil: nothing.
 	Fault *FaultInfo
+	// Pressure is the backpressure on it.
+	Pressure Pressure
 }
 
 // FaultInfo is one fault that is on.
@@ -50,7 +52,7 @@ func (t *Table) List() []Info {
 func (r *Route) info() Info {
 	wait, reason, probing, cooling := r.gate.view()
 	info := Info{Route: r.key, Breaker: r.breaker.Snapshot(), Cooling: cooling, Probing: probing, Reason: reason,
-		Until: r.table.ledgerTime(wait), Tokens: r.Budget().Tokens()}
+		Until: r.table.ledgerTime(wait), Tokens: r.Budget().Tokens(), Pressure: r.Pressure()}
 	if why := r.paused.Load(); why != nil {
 		info.Paused, info.PausedBy = true, *why
 	}

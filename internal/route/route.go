@@ -13,17 +13,18 @@ import (
 // Route is the live state of one route. It is safe for concurrent use; entering one in health takes no lock and
 // allocates nothing.
 type Route struct {
-	key     string
-	table   *Table
-	breaker *breaker.Breaker
-	budget  atomic.Pointer[retry.Budget]
-	share   atomic.Pointer[float64]
-	paused  atomic.Pointer[string] // the reason
-	fault   atomic.Pointer[injection]
-	gate    gate
-	row     row
-	used    atomic.Bool
-	epoch   atomic.Uint64 // of the configuration it has
+	key      string
+	table    *Table
+	breaker  *breaker.Breaker
+	budget   atomic.Pointer[retry.Budget]
+	share    atomic.Pointer[float64]
+	paused   atomic.Pointer[string] // the reason
+	fault    atomic.Pointer[injection]
+	gate     gate
+	row      row
+	used     atomic.Bool
+	pressure pressure
+	epoch    atomic.Uint64 // of the configuration it has
 }
 
 // Kind says which gate refuses.
@@ -196,7 +197,7 @@ func (r *Route) breakerConfig(b breaker.Config) breaker.Config {
 func (r *Route) atRest() bool {
 	s := r.breaker.Snapshot()
 	automatic := s.State == breaker.Closed && s.Failures == 0 || s.Forced // what was forced is kept by pattern
-	return automatic && r.gate.atRest()
+	return automatic && r.gate.atRest() && r.Pressure().Level == Easy
 }
 
 // Load takes over the cool-downs of the ledger, at start.

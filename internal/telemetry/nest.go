@@ -3,11 +3,13 @@ package telemetry
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/internal/route"
 )
 
 // nest are the instruments of what stands around a call.
@@ -19,6 +21,7 @@ type nest struct {
 
 	mu       sync.Mutex
 	breakers map[string]breaker.State // of routes whose breaker has ever moved
+	routes   atomic.Pointer[func() []route.Info]
 }
 
 func (n *nest) instruments(meter metric.Meter, counter func(name, what string) metric.Int64Counter) error {
@@ -29,8 +32,29 @@ func (n *nest) instruments(meter metric.Meter, counter func(name, what string) m
 	n.breakers = map[string]breaker.State{}
 	_, err := meter.Int64ObservableGauge("holdfast.breaker.state", metric.WithDescription("0 closed, 1 half-open, 2 open; routes whose breaker has moved since the start."),
 		metric.WithInt64Callback(n.countBreakers))
-	return err
+	_, err2 := meter.Int64ObservableGauge("holdfast.route.batch_limit", metric.WithDescription("Low-urgency calls that a route may have in progress, where its signals have led to a limit."),
+		metric.WithInt64Callback(n.countLimits))
+	return keep(err, err2)
 }
+
+// countLimits tells of routes under pressure alone, at most maxBreakers of them.
+func (n *nest) countLimits(_ context.Context, o metric.Int64Observer) error {
+	list := n.routes.Load()
+	if list == nil {
+		return nil
+	}
+	told := 0
+	for _, r := range (*list)() {
+		if told < maxBreakers && r.Pressure.Level != route.Easy {
+			told++
+			o.Observe(int64(r.Pressure.Limit), metric.WithAttributes(attribute.String("route", r.Route)))
+		}
+	}
+	return nil
+}
+
+// Routes has the routes read by f when the metrics are.
+func (m *Meter) Routes(f func() []route.Info) { m.nest.routes.Store(&f) }
 
 func (n *nest) countBreakers(_ context.Context, o metric.Int64Observer) error {
 	n.mu.Lock()

@@ -66,6 +66,7 @@ var mutants = []struct {
 	{"spend-unreserved", "budget", "TestReserveIsAtomic", "semantics 39: estimates are reserved before"},
 	{"unknown-is-free", "internal/gateway", "TestUnknownCountsAsSpent", "semantics 39: unknown counts as spent"},
 	{"approval-asks-nobody", "internal/gateway", "TestApproval", "interface §5: approval: dispatch asks an owner first"},
+	{"no-backpressure", "internal/gateway", "TestBackpressure", "design §4: a route that has too much gets less"},
 	{"drain-in-no-lane", "internal/gateway", "TestStreamWaitsForItsClient", "design §4: a drained stream stands in stream_recovery"},
 	{"shed-ignores-priority", "internal/gateway", "TestShedByPriority", "design §4: under pressure low priority is shed first"},
 	{"replay-copies", "internal/gateway", "TestJobIsGivenUp", "design §4: a replay moves the job"},
