@@ -22,6 +22,7 @@ env: test
 providers:
   openai: {type: openai, base_url: "SIM/v1", api_key: "sk-jobs"}
   other: {type: openai, base_url: "SIM/v1", api_key: "sk-other"}
+  anthropic: {type: anthropic, base_url: "SIM", api_key: "sk-anthropic"}
 workflows:
   few: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1, base: 1ms, max: 2ms}, lanes: {background_retry: {max_attempts: 2}}}
   reviewed:
@@ -184,6 +185,69 @@ func TestBR024JobWaitsAsToldAndSiblingsToo(t *testing.T) {
 		}
 	}
 	r.calls("first", 2)
+}
+
+// BR-030: the same status with another meaning. A burst is waited out; a plan that is used up is not, however it is said, and
+// sets no cool-down: the client has the provider's own error, and a job waits for its owner.
+func TestBR030SameStatusOtherMeaning(t *testing.T) {
+	r := jobRig(t)
+	claude := func(op string) request {
+		return request{path: "/v1/messages", body: fmt.Sprintf(`{"model":"claude-haiku-4-5","max_tokens":9,"messages":[{"role":"user","content":"op=%s"}]}`, op)}.
+			with("Anthropic-Version", "2023-06-01")
+	}
+	const usedUp = `{"status":429,"error":"usage_limit_reached","message":"usage limit reached, resets in 16 days","headers":{"Retry-After":"1382400"}}`
+	const noCredit = `{"status":400,"error":"invalid_request_error","message":"Your credit balance is too low to access the Anthropic API."}`
+	for _, c := range []struct {
+		run    string
+		ask    func(op string) request
+		step   string
+		status int
+		words  string
+		owner  bool
+	}{
+		{"A", func(op string) request { return chat(op) }, `{"status":429,"error":"rate_limit_exceeded","headers":{"Retry-After":"2"}}`, 200, "", false},
+		{"B", func(op string) request { return chat(op) }, `{"status":429,"error":"insufficient_quota"}`, 429, "insufficient_quota", true},
+		{"C", func(op string) request { return chat(op) }, usedUp, 429, "resets in 16 days", true},
+		{"D", claude, noCredit, 400, "credit balance is too low", true},
+		{"an ordinary 400", claude, `{"status":400,"error":"invalid_request_error","message":"max_tokens: Input should be greater than 0"}`, 400, "max_tokens", false},
+	} {
+		began := time.Now()
+		op, job := "call-"+c.run[:1]+c.run[len(c.run)-1:], "job-"+c.run[:1]+c.run[len(c.run)-1:]
+		r.script(op, c.step)
+		a := r.must(c.ask(op), c.status)
+		if took := time.Since(began); c.run == "A" && (a.header.Get("Holdfast-Attempts") != "2" || took < 2*time.Second) {
+			t.Errorf("A: %s attempts in %v", a.header.Get("Holdfast-Attempts"), took)
+		}
+		if !strings.Contains(string(a.body), c.words) || c.status != 200 && a.header.Get("Holdfast-Error") != "" {
+			t.Errorf("%s: the client has no word of its provider's: %s %v", c.run, a.body, a.header)
+		}
+		r.script(job, c.step)
+		id := r.submit(c.ask(job).workflow("reviewed"))
+		if !c.owner {
+			rec := r.until(id, settledJob)
+			if want := map[bool]ledger.Outcome{true: ledger.OutcomeSuccess, false: ledger.OutcomeFailed}[c.status == 200]; rec.Outcome != want {
+				t.Errorf("%s: the job: %+v", c.run, rec.Status)
+			}
+			continue
+		}
+		if rec := r.until(id, inLane(intent.LaneReview)); rec.Attempt != 1 || rec.State != ledger.Created {
+			t.Errorf("%s: the job: %+v", c.run, rec.Status)
+		}
+		r.calls(op, 1)
+		r.calls(job, 1)
+		if rows, err := r.store.Cooldowns(t.Context()); c.run != "A" && (err != nil || anyLater(rows, time.Now().Add(time.Minute))) {
+			t.Errorf("%s: a plan that is used up cools a route down: %v, %v", c.run, rows, err)
+		}
+	}
+}
+
+func anyLater(rows map[string]time.Time, than time.Time) bool {
+	for _, until := range rows {
+		if until.After(than) {
+			return true
+		}
+	}
+	return false
 }
 
 // What a person has to put right waits for a person (BR-030); what is merely over the limit does not.
