@@ -34,7 +34,7 @@ declare -A about=(
 )
 
 # What needs the official SDKs is a module of its own, so that no user of this one downloads them.
-modules="test/sdk/go test/mcp/go examples/quickstart/go examples/library"
+modules="test/sdk/go test/mcp/go test/river examples/quickstart/go examples/library"
 
 # --- stages
 

@@ -25,9 +25,16 @@ import (
 // child makes this test's executable the holdfast command, of which bench makes its processes.
 const child = "HOLDFAST_BENCH_TEST_CHILD"
 
+// otherQueue makes it a reference of bench queue.
+const otherQueue = "HOLDFAST_BENCH_TEST_REFERENCE"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(child) != "" {
 		os.Exit(cli.Main(os.Args[1:]))
+	}
+	if os.Getenv(otherQueue) != "" {
+		os.Stdout.WriteString(`{"name":"another","submitted_per_second":10,"worked_per_second":5}`)
+		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -195,7 +202,8 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 // What bench queue prints is there, and what it promises of its own run is true of it.
 func TestQueue(t *testing.T) {
 	c := tiny(t)
-	r, err := bench.Queue(t.Context(), bench.QueueConfig{Exe: c.Exe, Env: c.Env, Dir: c.Dir, Jobs: 400, Connections: 4, Interactive: 16})
+	t.Setenv(otherQueue, "1")
+	r, err := bench.Queue(t.Context(), bench.QueueConfig{Exe: c.Exe, Env: c.Env, Dir: c.Dir, Jobs: 400, Connections: 4, Interactive: 16, Reference: c.Exe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,11 +212,11 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := r.Beside
-	if r.Worked <= 0 || r.Submitted < r.Worked || b == nil || b.Empty.P99 < b.Provider || b.Full.P99 < b.Provider || b.Ratio <= 0 ||
+	if r.Reference == nil || r.Reference.Worked != 5 || r.Worked <= 0 || r.Submitted < r.Worked || b == nil || b.Empty.P99 < b.Provider || b.Full.P99 < b.Provider || b.Ratio <= 0 ||
 		b.Waiting[0] == 0 || b.Waiting[1] == 0 || b.Waiting[1] > b.Waiting[0] {
 		t.Errorf("%+v\n%+v", r, b)
 	}
-	for _, word := range []string{"submitted", "worked", "empty queue", "p99 ratio"} {
+	for _, word := range []string{"submitted", "worked", "another, in the same run", "empty queue", "p99 ratio"} {
 		if !strings.Contains(text.String(), word) {
 			t.Errorf("no %q in %s", word, text.String())
 		}

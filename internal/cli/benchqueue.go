@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,11 @@ func benchQueueCommand() *cobra.Command {
 			if c.Jobs < 1 || c.Connections < 1 || c.Interactive < 0 {
 				return usagef("--jobs and --connections are at least 1, --interactive is not negative")
 			}
+			if c.Reference != "" {
+				if c.Reference, err = filepath.Abs(c.Reference); err != nil {
+					return err
+				}
+			}
 			if c.Exe, err = os.Executable(); err != nil {
 				return err
 			}
@@ -46,6 +52,7 @@ func benchQueueCommand() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&c.Jobs, "jobs", 10_000, "how many jobs")
 	f.IntVar(&c.Connections, "connections", 64, "clients that submit at a time")
+	f.StringVar(&c.Reference, "reference", "", "program that measures another queue in the same run (test/river builds one for River on SQLite)")
 	f.IntVar(&c.Interactive, "interactive", 1000, "calls made beside the waiting jobs, and before that without any; 0: none")
 	f.StringVar(&c.Dir, "dir", "", "folder for the store, on the disk to measure (default: the system's temporary folder)")
 	f.BoolVar(&asJSON, "json", false, "print JSON")
