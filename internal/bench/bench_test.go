@@ -203,7 +203,7 @@ func TestAnInterruptedRunLeavesNothing(t *testing.T) {
 func TestQueue(t *testing.T) {
 	c := tiny(t)
 	t.Setenv(otherQueue, "1")
-	r, err := bench.Queue(t.Context(), bench.QueueConfig{Exe: c.Exe, Env: c.Env, Dir: c.Dir, Jobs: 400, Connections: 4, Interactive: 16, Reference: c.Exe})
+	r, err := bench.Queue(t.Context(), bench.QueueConfig{Exe: c.Exe, Env: c.Env, Dir: c.Dir, Jobs: 400, Connections: 4, Interactive: 16, Reference: c.Exe, OpenLedger: c.OpenLedger})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestQueue(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := r.Beside
-	if r.Reference == nil || r.Reference.Worked != 5 || r.Worked <= 0 || r.Submitted < r.Worked || b == nil || b.Empty.P99 < b.Provider || b.Full.P99 < b.Provider || b.Ratio <= 0 ||
+	if r.Reference == nil || r.Reference.Worked != 5 || r.Reference.Embedded.Worked != 5 || r.Embedded == nil || r.Embedded.Worked <= 0 || r.Worked <= 0 || r.Submitted < r.Worked || b == nil || b.Empty.P99 < b.Provider || b.Full.P99 < b.Provider || b.Ratio <= 0 ||
 		b.Waiting[0] == 0 || b.Waiting[1] == 0 || b.Waiting[1] > b.Waiting[0] {
 		t.Errorf("%+v\n%+v", r, b)
 	}

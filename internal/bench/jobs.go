@@ -9,14 +9,13 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/proc"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // QueueConfig says how the queue is measured. Exe is needed.
@@ -28,16 +27,25 @@ type QueueConfig struct {
 	Jobs, Connections int
 	// Interactive is how many calls are made beside waiting jobs, and before that without any; 0 leaves this part out.
 	Interactive int
+	// OpenLedger opens a new store for the part that runs inside this process; nil leaves that out.
+	OpenLedger func(path string) (ledger.Ledger, error)
 	// Reference is a program that measures another queue in the same run, beside the same provider; empty: none. It is
-	// called with -db FILE -url URL -jobs N -connections N, and prints a Reference as JSON.
+	// called with -db FILE -url URL -jobs N -connections N, without -url for jobs that send nothing, and prints name and
+	// rate as JSON.
 	Reference string
+}
+
+// Rate is what a queue does in a second.
+type Rate struct {
+	Submitted float64 `json:"submitted_per_second"` // acknowledged, and durable with that
+	Worked    float64 `json:"worked_per_second"`    // from the first submission to the last settlement
 }
 
 // Reference is what another queue did.
 type Reference struct {
-	Name      string  `json:"name"`
-	Submitted float64 `json:"submitted_per_second"`
-	Worked    float64 `json:"worked_per_second"`
+	Name string `json:"name"`
+	Rate
+	Embedded Rate `json:"embedded"` // of jobs that send nothing
 }
 
 // QueueReport is what Queue measured.
@@ -48,6 +56,7 @@ type QueueReport struct {
 	Submitted     float64    `json:"submitted_per_second"` // acknowledged, and durable with that
 	TotalSeconds  float64    `json:"total_seconds"`        // from the first submission to the last settlement
 	Worked        float64    `json:"worked_per_second"`
+	Embedded      *Rate      `json:"embedded,omitempty"` // inside one process, of jobs that send nothing
 	Reference     *Reference `json:"reference,omitempty"`
 	Beside        *Beside    `json:"beside,omitempty"`
 }
@@ -56,9 +65,11 @@ type QueueReport struct {
 func (r *QueueReport) WriteText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%d jobs by %d clients\nsubmitted  %8.0f/s  (%.2f s, each durable before it is acknowledged)\nworked     %8.0f/s  (%.2f s to the last settlement)\n",
 		r.Jobs, r.Connections, r.Submitted, r.SubmitSeconds, r.Worked, r.TotalSeconds)
+	if e := r.Embedded; err == nil && e != nil {
+		_, err = fmt.Fprintf(w, "embedded   %8.0f/s submitted, %.0f/s worked, of jobs that send nothing\n", e.Submitted, e.Worked)
+	}
 	if ref := r.Reference; err == nil && ref != nil {
-		_, err = fmt.Fprintf(w, "%s, in the same run\nsubmitted  %8.0f/s  (ours is %.2f times that)\nworked     %8.0f/s  (ours is %.2f times that)\n",
-			ref.Name, ref.Submitted, r.Submitted/ref.Submitted, ref.Worked, r.Worked/ref.Worked)
+		_, err = fmt.Fprintf(w, "\n%s, in the same run\n%s", ref.Name, ref.text(r))
 	}
 	if err == nil && r.Beside != nil {
 		_, err = fmt.Fprint(w, "\n", r.Beside.text())
@@ -77,6 +88,13 @@ func Queue(ctx context.Context, c QueueConfig) (report *QueueReport, err error) 
 	report = &QueueReport{Jobs: c.Jobs, Connections: c.Connections}
 	if err := c.with(dir, func(start starter) error { return report.throughput(ctx, dir, start) }); err != nil {
 		return nil, err
+	}
+	if c.OpenLedger != nil {
+		rate, err := c.embedded(ctx, dir)
+		if err != nil {
+			return nil, err
+		}
+		report.Embedded = &rate
 	}
 	if c.Reference != "" {
 		if report.Reference, err = c.reference(ctx, dir); err != nil {
@@ -117,28 +135,6 @@ func (c QueueConfig) with(dir string, part func(starter) error) (err error) {
 		return &queueLoad{base: gateway.URL, admin: gateway.Admin, sim: sim.URL, jobs: c.Jobs,
 			client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Connections}}}, nil
 	})
-}
-
-// reference has another queue do the same jobs.
-func (c QueueConfig) reference(ctx context.Context, dir string) (ref *Reference, err error) {
-	sim, err := proc.Sim(proc.Command{Exe: c.Exe, Env: c.Env, Dir: dir})
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, sim.Stop(stopPatience)) }()
-	cmd := exec.CommandContext(ctx, c.Reference, "-db", filepath.Join(dir, "reference.db"), "-url", sim.URL+"/v1/chat/completions",
-		"-jobs", strconv.Itoa(c.Jobs), "-connections", strconv.Itoa(c.Connections))
-	var said bytes.Buffer
-	cmd.Dir, cmd.Stderr = dir, &said
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: %.500s", c.Reference, err, said.String())
-	}
-	ref = &Reference{}
-	if err := json.Unmarshal(out, ref); err != nil || ref.Submitted <= 0 || ref.Worked <= 0 {
-		return nil, fmt.Errorf("%s printed no figures: %.200s", c.Reference, out)
-	}
-	return ref, nil
 }
 
 func (r *QueueReport) throughput(ctx context.Context, dir string, start starter) error {

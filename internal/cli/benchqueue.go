@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ai/holdfast/internal/bench"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
 
 // benchQueueCommand is `holdfast bench queue`.
@@ -35,6 +37,7 @@ func benchQueueCommand() *cobra.Command {
 			if c.Exe, err = os.Executable(); err != nil {
 				return err
 			}
+			c.OpenLedger = func(path string) (ledger.Ledger, error) { return sqlite.Open(cmd.Context(), sqlite.Config{Path: path}) }
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			report, err := bench.Queue(ctx, c)
