@@ -19,7 +19,8 @@ type entry struct {
 	created  int64
 	expires  int64 // the greatest number where it does not age
 	attempt  int
-	priority int8 // 0 goes first
+	priority int8           // 0 goes first
+	fresh    *ledger.Record // what was written of it a moment ago; a lease on it is refused if it has moved since
 }
 
 var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}

@@ -79,6 +79,8 @@ const (
 	page = 500
 	// mostKnown bounds the schedule; what is beyond stays in the log and is read when there is room.
 	mostKnown = 1 << 18
+	// mostFresh bounds the jobs whose record is kept from their submission to their first worker.
+	mostFresh = 10_000
 	// storeWait is the wait where the store is away.
 	storeWait = time.Second
 )
@@ -124,7 +126,7 @@ func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.add(&ledger.Record{Intent: *op.Head(), Status: op.Status()})
+	q.enter(&ledger.Record{Intent: *op.Head(), Status: op.Status()}, true)
 	return op, nil
 }
 
@@ -153,7 +155,9 @@ func ready(r *ledger.Record) bool {
 }
 
 // add puts a job that waits into the schedule.
-func (q *Queue) add(r *ledger.Record) {
+func (q *Queue) add(r *ledger.Record) { q.enter(r, false) }
+
+func (q *Queue) enter(r *ledger.Record, fresh bool) {
 	if !ready(r) {
 		return
 	}
@@ -168,7 +172,11 @@ func (q *Queue) add(r *ledger.Record) {
 		return
 	}
 	q.known[r.ID] = false
-	q.lineOf(r).push(entryOf(r))
+	e := entryOf(r)
+	if fresh && len(q.known) < mostFresh {
+		e.fresh = r
+	}
+	q.lineOf(r).push(e)
 	q.wake()
 }
 

@@ -52,7 +52,10 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 
 // do works on a job and returns it as it then stands, nil where it is no longer this queue's.
 func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
-	r, err := q.Ledger.Get(ctx, e.id)
+	r, err := e.fresh, error(nil)
+	if r == nil {
+		r, err = q.Ledger.Get(ctx, e.id)
+	}
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
 		return nil

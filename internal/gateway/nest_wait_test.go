@@ -37,7 +37,12 @@ func TestRetryAfterIsWaitedFor(t *testing.T) {
 	}
 	wait(t, func() bool { // slots and permits are free while they wait, and the log says until when
 		waiting, _ := r.store.List(t.Context(), ledger.Filter{States: []ledger.State{ledger.Created}})
-		return len(waiting) == 2 && !waiting[0].ReadyAt.IsZero() && waiting[0].Lane == "interactive_admission"
+		for _, r := range waiting {
+			if lane := map[bool]string{false: "interactive_admission", true: "stream_recovery"}[r.Stream]; r.ReadyAt.IsZero() || r.Lane != lane {
+				return false
+			}
+		}
+		return len(waiting) == 2
 	})
 	all.Wait()
 	r.atRest()

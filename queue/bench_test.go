@@ -1,0 +1,66 @@
+package queue_test
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/sqlite"
+	"github.com/holdfast-ai/holdfast/queue"
+)
+
+// BenchmarkJobs submits jobs by 64 callers and works them by 256, on a real disk, to their settlement.
+func BenchmarkJobs(b *testing.B) {
+	l, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(b.TempDir(), "queue.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	log := intent.New(intent.Config{Ledger: l, Exclusive: true})
+	var left sync.WaitGroup
+	q := queue.New(queue.Config{Ledger: l, Log: log, Workers: 256, Rules: func(*ledger.Intent) queue.Rules { return queue.Rules{MaxAttempts: 3} },
+		Work: func(_ context.Context, j *queue.Job) queue.Rest {
+			defer left.Done()
+			err := j.Op.Dispatch(sent)
+			if err == nil {
+				err = j.Op.Settle(intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess}, Outcome: ledger.OutcomeSuccess}, false, nil)
+			}
+			if err != nil {
+				b.Error(err)
+			}
+			return queue.Rest{}
+		}})
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- q.Run(ctx) }()
+	b.ReportAllocs()
+	b.ResetTimer()
+	left.Add(b.N)
+	var next atomic.Int64
+	for range 64 {
+		go func() {
+			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
+				if _, err := q.Submit(intent.Begin{Claim: true, Head: ledger.Intent{Tenant: "main", Workflow: "w", Effect: ledger.EffectGeneration,
+					Key: fmt.Sprint("idem:test:main:key:", n), Method: "POST", Path: "/v1/chat/completions", Provider: "openai"}}); err != nil {
+					b.Error(err)
+					left.Done()
+				}
+			}
+		}()
+	}
+	left.Wait()
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
+	stop()
+	if err := <-done; err != nil {
+		b.Error(err)
+	}
+	log.Close()
+	if err := l.Close(); err != nil {
+		b.Error(err)
+	}
+}
