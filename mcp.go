@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -77,6 +78,11 @@ func (e *Engine) ServeMCP(ctx context.Context, server string, in io.Reader, out 
 		return errors.New("the engine is not running")
 	}
 	return e.mcp.proxy.ServeStdio(ctx, server, in, out)
+}
+
+// HasMCP says whether the configuration has an MCP server of that name.
+func (e *Engine) HasMCP(server string) bool {
+	return slices.ContainsFunc(e.policy.MCP.Servers, func(s policy.MCPServer) bool { return s.Name == server })
 }
 
 // AddMCP makes a command known as an MCP server that no configuration names.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -49,7 +50,7 @@ configuration, be it a command or a URL, or a command given after --. Calls of w
 are sent: one that is repeated gets the stored answer, and one whose outcome is not known is not sent again.
 
 The log is that of the configuration, else ./holdfast.db. Where a gateway or another proxy holds it, this one works through that
-process, over a socket beside the file. --store names another file; a client that starts servers in a folder of its own choosing
+process, over a socket beside the file, and takes the log over when that process has ended. --store names another file; a client that starts servers in a folder of its own choosing
 needs one of --config and --store.`,
 		Example: `  holdfast mcp proxy --server orders --config holdfast.yaml
   holdfast mcp proxy --store ~/.local/share/holdfast.db -- npx -y @modelcontextprotocol/server-memory`,
@@ -108,7 +109,7 @@ func runProxy(ctx context.Context, f proxyFlags, command []string, logger *slog.
 	}
 	err = engine.Start(ctx)
 	if errors.Is(err, ledger.ErrLocked) {
-		return attachProxy(ctx, path, name, command, logger, in, out)
+		return attachProxy(ctx, &heir{config: c, store: path, server: f.server}, name, command, in, out)
 	}
 	if err != nil {
 		return err
@@ -131,23 +132,68 @@ func stopProxy(e *holdfast.Engine) error {
 	return e.Stop(drain)
 }
 
-// attachProxy works through the process that holds the store.
-func attachProxy(ctx context.Context, path, name string, command []string, logger *slog.Logger, in io.Reader, out io.Writer) error {
-	socket := mcp.SocketPath(path)
+// attachProxy works through the process that holds the store, and takes its place once that has ended.
+func attachProxy(ctx context.Context, next *heir, name string, command []string, in io.Reader, out io.Writer) error {
+	socket := mcp.SocketPath(next.store)
 	if _, err := os.Stat(socket); err != nil {
 		return fmt.Errorf("the store %s is held by another process, which offers no socket %s to work through; give this proxy a store of its own with --store: %w",
-			path, socket, ledger.ErrLocked)
+			next.store, socket, ledger.ErrLocked)
 	}
-	var ad *mcp.Command
+	a := mcp.Attachment{Socket: socket, Server: name, TakeOver: next.takeOver, Logger: next.config.Logger}
 	if len(command) > 0 {
 		dir, err := os.Getwd()
 		if err != nil {
 			return err
 		}
-		ad = &mcp.Command{Args: command, Env: os.Environ(), Dir: dir}
+		a.Command = &mcp.Command{Args: command, Env: os.Environ(), Dir: dir}
 	}
-	logger.Info("another process holds the store; working through it", "socket", socket)
-	return mcp.Attach(ctx, socket, name, ad, logger, in, out)
+	a.Logger.Info("another process holds the store; working through it", "socket", socket)
+	return errors.Join(mcp.Attach(ctx, a, in, out), next.stop())
+}
+
+// heir is an attached proxy's own engine, which it starts when the process that held the store has ended.
+type heir struct {
+	config        holdfast.Config
+	store, server string // server is one of the configuration, or empty
+
+	mu     sync.Mutex
+	engine *holdfast.Engine
+	over   bool // the client has gone
+}
+
+// takeOver starts the engine. A proxy whose configuration lacks its server would take the store from those that have it, for
+// nothing.
+func (h *heir) takeOver(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return errors.New("its client has gone")
+	}
+	engine, err := holdfast.New(h.config)
+	if err != nil {
+		return err
+	}
+	if h.server != "" && !engine.HasMCP(h.server) {
+		return fmt.Errorf("its own configuration has no MCP server %q; start the process that has it again, or give this proxy its --config", h.server)
+	}
+	if err := engine.Start(context.WithoutCancel(ctx)); err != nil { // it is not the call's alone
+		return err
+	}
+	if _, err := os.Stat(mcp.SocketPath(h.store)); err != nil {
+		return errors.Join(fmt.Errorf("its socket cannot be opened; a shorter path may do: %w", err), stopProxy(engine))
+	}
+	h.engine = engine
+	return nil
+}
+
+func (h *heir) stop() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	if h.engine == nil {
+		return nil
+	}
+	return stopProxy(h.engine)
 }
 
 // path is the store's file.

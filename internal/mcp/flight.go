@@ -20,7 +20,6 @@ type flight struct {
 	p     *Proxy
 	c     *call
 	op    *intent.Op
-	seq   int64     // in the server's history; 0: not there
 	begun time.Time // when it was sent
 	reply chan reply
 	ended chan string // status of the task it became
@@ -231,7 +230,7 @@ func (f *flight) start(waiting *ledger.Record) (again bool) {
 	if base == "" {
 		base = f.op.ID()
 	}
-	f.seq = f.c.s.srv.history.add(base)
+	f.c.s.srv.history.add(written{id: f.op.ID(), base: base, fingerprint: f.c.fingerprint})
 	f.send(conn, out)
 	return false
 }

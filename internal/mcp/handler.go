@@ -75,7 +75,7 @@ func (x *exchange) find() bool {
 	x.p.mu.Lock()
 	s := x.p.sessions[id]
 	x.p.mu.Unlock()
-	if s == nil || s.web == nil || s.srv != x.srv || s.caller.Tenant != x.who.Tenant || strings.HasPrefix(id, loose) {
+	if s == nil || s.web == nil || s.srv.name != x.srv.name || s.caller.Tenant != x.who.Tenant || strings.HasPrefix(id, loose) {
 		refuse(x.w, http.StatusNotFound, "not_found", "there is no such session; begin again with initialize")
 		return false
 	}
@@ -161,7 +161,7 @@ func (x *exchange) begin() bool {
 
 // share finds the session that all of a caller's requests without one have in common.
 func (x *exchange) share() bool {
-	sum := sha256.Sum256([]byte(x.srv.name + "\n" + x.who.Tenant + "\n" + x.who.Owner + "\n" + x.who.Authorization))
+	sum := sha256.Sum256([]byte(x.srv.name + "\n" + x.who.Tenant + "\n" + x.who.Owner + "\n" + x.who.Authorization + x.who.scope))
 	s, err := x.p.openAs(x.srv, x.who, loose+hex.EncodeToString(sum[:16]), newWeb())
 	return x.opened(s, err)
 }

@@ -111,6 +111,9 @@ func (l *httpLink) follow(o outgoing, resp *http.Response) {
 			break
 		}
 		resp, err := l.get(f.last)
+		if errors.Is(err, errNoHolder) { // the answer was kept in its memory
+			break
+		}
 		if err != nil {
 			continue
 		}
@@ -214,7 +217,7 @@ func bare(err error) error {
 func neverLeft(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError
-	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errNoHolder)
 }
 
 func (l *httpLink) get(last string) (*http.Response, error) {
@@ -287,10 +290,10 @@ func (l *httpLink) refusedRequest(o outgoing, resp *http.Response) {
 	if m, err := parse(e.body, maxErrorDepth); err == nil && m.isResponse() && string(m.id) == string(number(o.id)) && l.to.received(e.body, o.id) {
 		return
 	}
-	l.to.unanswered(o.id, e)
 	if e.gone {
-		l.to.lost(e)
+		l.to.lost(e) // first: what is sent again must not go this way
 	}
+	l.to.unanswered(o.id, e)
 }
 
 const maxErrorDepth = 32

@@ -78,6 +78,7 @@ type Caller struct {
 
 	header   http.Header // of an attached proxy's own
 	attached bool        // over the socket beside the store
+	scope    string      // of an attached proxy's keys: its client's session outlives the process that holds the store
 }
 
 // Bounds where Config leaves them out.
@@ -89,7 +90,7 @@ const (
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
 	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
-		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}}
+		halted: make(chan struct{}), held: held{all: map[heldKey]string{}}, servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}}
 	if p.observer == nil {
 		p.observer = silent{}
 	}
@@ -114,8 +115,10 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 		p.servers[s.Name] = newServer(*s, p.depth(), p.client)
 	}
 	if p.ledger != nil {
-		if err := p.held.load(ctx, p.ledger, p.servers); err != nil {
-			return nil, fmt.Errorf("read the calls of unknown outcome: %w", err)
+		for _, srv := range p.servers {
+			if err := p.load(ctx, srv); err != nil {
+				return nil, fmt.Errorf("read the calls of MCP servers: %w", err)
+			}
 		}
 	}
 	p.work.Go(p.reap)
@@ -125,8 +128,10 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 // newClient follows no redirect: that would send a call twice.
 func newClient(t *http.Transport) *http.Client {
 	t.DisableCompression = true
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: t, CheckRedirect: noRedirect}
 }
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Command is an ad-hoc server: a program, where it runs, and its environment, beside this process's own or in its place.
 type Command struct {
@@ -146,12 +151,30 @@ func (p *Proxy) add(ctx context.Context, name string, c Command, inherit func() 
 	}
 	srv := newServer(policy.MCPServer{Name: name}, p.depth(), p.client)
 	srv.command = command{c, inherit}
-	p.mu.Lock()
-	if was := p.servers[name]; was == nil || !was.command.equal(srv.command) {
-		p.servers[name] = srv
+	if p.server(name) == nil {
+		if err := p.load(ctx, srv); err != nil {
+			return err
+		}
 	}
-	p.mu.Unlock()
-	return p.held.loadServer(ctx, p.ledger, name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.servers[name]
+	if was != nil && was.command.equal(srv.command) {
+		return nil
+	}
+	if was != nil {
+		srv.history = was.history // it is one server, in another environment
+	}
+	p.servers[name] = srv
+	return nil
+}
+
+// load reads what earlier processes left of a server's calls.
+func (p *Proxy) load(ctx context.Context, srv *server) error {
+	if err := p.held.loadServer(ctx, p.ledger, srv.name); err != nil {
+		return err
+	}
+	return srv.history.load(ctx, p.ledger, srv.name)
 }
 
 func (c command) equal(o command) bool {

@@ -16,7 +16,8 @@ import (
 type session struct {
 	p      *Proxy
 	srv    *server
-	id     string // scope of keys that come without a template (semantics 41)
+	id     string
+	scope  string // of keys that come without a template (semantics 41): id, unless another process names it
 	caller Caller
 	home   sink // where a stdio client reads; nil for one over HTTP
 	web    *web // where one over HTTP does
@@ -96,7 +97,11 @@ const (
 var errBusy = errors.New("too many requests of this session are on their way")
 
 func newSession(p *Proxy, srv *server, id string, caller Caller) *session {
-	return &session{p: p, srv: srv, id: id, caller: caller, pending: map[int64]*pending{}, tokens: map[string]*pending{}, asks: map[int64]ask{},
+	scope := id
+	if caller.scope != "" {
+		scope = caller.scope
+	}
+	return &session{p: p, srv: srv, id: id, scope: scope, caller: caller, pending: map[int64]*pending{}, tokens: map[string]*pending{}, asks: map[int64]ask{},
 		calls: map[*waiter]struct{}{}, tasks: map[string]*flight{}, used: time.Now()}
 }
 
