@@ -50,8 +50,8 @@ configuration, be it a command or a URL, or a command given after --. Calls of w
 are sent: one that is repeated gets the stored answer, and one whose outcome is not known is not sent again.
 
 The log is that of the configuration, else ./holdfast.db. Where a gateway or another proxy holds it, this one works through that
-process, over a socket beside the file, and takes the log over when that process has ended. --store names another file; a client that starts servers in a folder of its own choosing
-needs one of --config and --store.`,
+process, over a socket beside the file, and takes the log over when that process has ended. --store names another file; a
+client that starts servers in a folder of its own choosing needs one of --config and --store.`,
 		Example: `  holdfast mcp proxy --server orders --config holdfast.yaml
   holdfast mcp proxy --store ~/.local/share/holdfast.db -- npx -y @modelcontextprotocol/server-memory`,
 		Args: cobra.ArbitraryArgs,
@@ -99,22 +99,40 @@ func runProxy(ctx context.Context, f proxyFlags, command []string, logger *slog.
 	if f.store != "" {
 		c.Store = "sqlite:" + path
 	}
-	engine, err := holdfast.New(c)
-	if err != nil {
-		return err
-	}
 	name := f.server
 	if name == "" {
 		name = adHocName(command)
 	}
-	err = engine.Start(ctx)
-	if errors.Is(err, ledger.ErrLocked) {
-		return attachProxy(ctx, &heir{config: c, store: path, server: f.server}, name, command, in, out)
+	engine, err := startEngine(ctx, c)
+	for began := time.Now(); errors.Is(err, ledger.ErrLocked); engine, err = startEngine(ctx, c) {
+		if _, err := os.Stat(mcp.SocketPath(path)); err == nil {
+			return attachProxy(ctx, &heir{config: c, store: path, server: f.server}, name, command, in, out)
+		}
+		if time.Since(began) > lockWait || ctx.Err() != nil {
+			return fmt.Errorf("the process that holds the store offers no socket %s to work through; give this proxy a store of its own with --store: %w",
+				mcp.SocketPath(path), err)
+		}
+		time.Sleep(lockLook)
 	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(serveProxy(ctx, engine, name, command, in, out), stopProxy(engine))
+}
+
+// A client that starts its proxy anew may not wait for the old one, which takes up to leaveWait to end and offers no
+// socket by then.
+const (
+	lockWait = 2 * leaveWait
+	lockLook = 50 * time.Millisecond
+)
+
+func startEngine(ctx context.Context, c holdfast.Config) (*holdfast.Engine, error) {
+	engine, err := holdfast.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return engine, engine.Start(ctx)
 }
 
 func serveProxy(ctx context.Context, e *holdfast.Engine, name string, command []string, in io.Reader, out io.Writer) error {
@@ -135,10 +153,6 @@ func stopProxy(e *holdfast.Engine) error {
 // attachProxy works through the process that holds the store, and takes its place once that has ended.
 func attachProxy(ctx context.Context, next *heir, name string, command []string, in io.Reader, out io.Writer) error {
 	socket := mcp.SocketPath(next.store)
-	if _, err := os.Stat(socket); err != nil {
-		return fmt.Errorf("the store %s is held by another process, which offers no socket %s to work through; give this proxy a store of its own with --store: %w",
-			next.store, socket, ledger.ErrLocked)
-	}
 	a := mcp.Attachment{Socket: socket, Server: name, TakeOver: next.takeOver, Logger: next.config.Logger}
 	if len(command) > 0 {
 		dir, err := os.Getwd()

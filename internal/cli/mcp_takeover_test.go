@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
 
 // notesServer writes each note down before it answers; "hang" gets no answer.
@@ -190,4 +192,20 @@ func TestTakenOverCallIsUnknown(t *testing.T) {
 	x.says(second.note("hang"), "OUTCOME UNKNOWN", "holdfast intents resolve", `"holdfast/intent"`)
 	x.says(second.note("milk"), `"added"`)
 	x.notes(2)
+}
+
+// A store that is held by a process without a socket is refused by name.
+func TestProxyBesideAHolderWithoutASocket(t *testing.T) {
+	x := newTakeover(t)
+	store := filepath.Join(x.dir, "notes.db")
+	l, err := sqlite.Open(t.Context(), sqlite.Config{Path: store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	out, err := exec.Command("holdfast", "mcp", "proxy", "--store", store, "--", "sh", "notes.sh").CombinedOutput()
+	if err == nil {
+		t.Error("it ran")
+	}
+	x.says(string(out), "offers no socket", "notes.db.sock", fmt.Sprintf("process %d", os.Getpid()), "--store")
 }
