@@ -219,7 +219,7 @@ func (c *call) finish(cur *cursor, end *ending) bool {
 // replayStored answers with a settled answer.
 func (c *call) replayStored(s *stored) *Error {
 	if c.clashes(s.fp) {
-		return reused(s.id)
+		return c.reused(s.id)
 	}
 	c.g.observer.Duplicate(c.wf.Name, "settled")
 	if s.reason != "" {

@@ -49,7 +49,7 @@ func (c *call) follow(e *execution) *Error {
 	c.replay = true
 	c.attend()
 	if c.clashes(e.fp) {
-		return reused(e.opID())
+		return c.reused(e.opID())
 	}
 	c.g.observer.Duplicate(c.wf.Name, "in_flight")
 	e.followers.Add(1)
@@ -98,11 +98,6 @@ func (c *call) waited(e *execution, ctx context.Context) *Error {
 		Safe: safeYes, Intent: e.opID(), Err: ctx.Err()}
 }
 
-func reused(id string) *Error {
-	return &Error{Code: CodeKeyReused, Intent: id,
-		Message: "this Idempotency-Key was used for a different request; use a new key for a new request"}
-}
-
 // held answers for a key that the ledger says is claimed, or takes over an intent that waits for this request.
 // again is true when the holder has gone meanwhile.
 func (c *call) held(holder string) (again bool, refusal *Error) {
@@ -116,7 +111,7 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 		return false, c.storeAway(err)
 	}
 	if c.clashes(r.Fingerprint) {
-		return false, reused(r.ID)
+		return false, c.reused(r.ID)
 	}
 	switch r.State {
 	case ledger.Settled:

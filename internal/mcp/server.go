@@ -96,7 +96,14 @@ func (srv *server) rule(name string) (*rule, error) {
 		return r, nil
 	}
 	p, written := srv.policy.Call(name)
-	keyer, err := idempotency.New(idempotency.Config{Key: p.Key, Depth: srv.depth})
+	ignore := slices.Clone(p.Ignore)
+	if p.Key != "" { // else every argument of a model's counts
+		ignore = p.Ignored()
+	}
+	for i, field := range ignore {
+		ignore[i] = "arguments." + field
+	}
+	keyer, err := idempotency.New(idempotency.Config{Key: p.Key, Ignore: ignore, Depth: srv.depth})
 	if err != nil {
 		return nil, fmt.Errorf("mcp.servers.%s.tools.%s: %w", srv.name, name, err)
 	}
