@@ -107,7 +107,7 @@ func (c *call) release() {
 	if c.exec != nil {
 		c.exec.unref()
 	}
-	c.g.mem.give(c.charge)
+	c.g.mem.Give(c.charge)
 }
 
 // attend watches the client for as long as it waits for its answer: an execution counts who is there.

@@ -83,7 +83,7 @@ type execution struct {
 // newExecution prepares what c asks for. The caller is its first client.
 func (g *Gateway) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
-		keep: c.key != "", rec: newRecording(&g.mem), finished: make(chan struct{}), clients: 1}
+		keep: c.key != "", rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
 	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e

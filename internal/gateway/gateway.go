@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -58,7 +59,7 @@ type Gateway struct {
 
 	registry  registry
 	replays   *replayCache
-	mem       memory
+	mem       *budget.Bytes // of bodies of all calls, against limits.body_memory
 	sightings sightings
 	writes    writes // of tools without a key template
 	late      listeners
@@ -77,6 +78,9 @@ type Gateway struct {
 	proxyLog  *log.Logger
 }
 
+// Memory counts the bodies of calls on their way, for other parts of the engine that hold some.
+func (g *Gateway) Memory() *budget.Bytes { return g.mem }
+
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{policy: c.Policy, ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
@@ -90,8 +94,8 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.late.open()
 	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
-	g.mem.max = c.Policy.Limits.BodyMemory
-	g.sightings.memory.max = min(spillBeyond, c.Policy.Limits.BodyMemory/4)
+	g.mem = budget.New(c.Policy.Limits.BodyMemory)
+	g.sightings.memory = budget.New(min(spillBeyond, c.Policy.Limits.BodyMemory/4))
 	var err error
 	if g.salt, err = c.Ledger.Secret(ctx, "salt"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's salt: %w", err)

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/budget"
 )
 
 // Sizes of recording blocks: most answers fit the first, streams of megabytes take few of the second.
@@ -22,29 +23,6 @@ var (
 	smallBlocks = sync.Pool{New: func() any { return new([smallBlock]byte) }}
 	largeBlocks = sync.Pool{New: func() any { return new([largeBlock]byte) }}
 )
-
-// memory counts the bytes of bodies held by all calls, against limits.body_memory.
-type memory struct {
-	used atomic.Int64
-	max  int64
-}
-
-func (m *memory) take(n int) bool {
-	if m.used.Add(int64(n)) > m.max && m.max > 0 {
-		m.used.Add(-int64(n))
-		return false
-	}
-	return true
-}
-
-func (m *memory) give(n int) { m.used.Add(-int64(n)) }
-
-// TakeBody counts n bytes of a body that another part of the engine holds against limits.body_memory, and reports whether
-// there is room for them; GiveBody gives back what was taken.
-func (g *Gateway) TakeBody(n int) bool { return g.mem.take(n) }
-
-// GiveBody gives back what TakeBody counted.
-func (g *Gateway) GiveBody(n int) { g.mem.give(n) }
 
 // head is what an answer begins with.
 type head struct {
@@ -72,7 +50,7 @@ type ending struct {
 // writer says so: that is how status, head and lead-in are held before the boundary, half an event never
 // leaves, and the completing event waits for durability.
 type recording struct {
-	mem *memory
+	mem *budget.Bytes
 
 	mu      sync.Mutex
 	head    *head
@@ -88,7 +66,7 @@ type recording struct {
 	room    chan struct{} // the writer waits here while dropped
 }
 
-func newRecording(mem *memory) *recording {
+func newRecording(mem *budget.Bytes) *recording {
 	return &recording{mem: mem, room: make(chan struct{}, 1)}
 }
 
@@ -107,7 +85,7 @@ func (r *recording) space() (p []byte, ok bool) {
 	} else {
 		block = largeBlocks.Get().(*[largeBlock]byte)[:0]
 	}
-	ok = r.mem.take(cap(block))
+	ok = r.mem.Take(cap(block))
 	if !ok && !r.dropped {
 		putBlock(block)
 		return nil, false
@@ -157,7 +135,7 @@ func (r *recording) replace(body []byte) {
 func (r *recording) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mem.give(int(r.kept))
+	r.mem.Give(int(r.kept))
 	for _, b := range r.blocks {
 		putBlock(b)
 	}
@@ -252,7 +230,7 @@ func (r *recording) release() int64 {
 		r.blocks[r.first] = nil // not pooled: a client may still be writing from it
 		n = min(n, int(r.kept))
 		r.kept -= int64(n)
-		r.mem.give(n)
+		r.mem.Give(n)
 	}
 	return slowest
 }
@@ -281,7 +259,7 @@ func (r *recording) bytes(n int64) []byte {
 func (r *recording) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mem.give(int(r.kept))
+	r.mem.Give(int(r.kept))
 	for _, b := range r.blocks {
 		putBlock(b)
 	}

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -58,7 +59,7 @@ func (h *held) over(now time.Time) bool { return h == nil || !now.Before(h.until
 type sightings struct {
 	g      *Gateway
 	shards [64]sightingShard
-	memory memory // of answers on record that are at hand too
+	memory *budget.Bytes // of answers on record that are at hand too
 
 	mu    sync.Mutex
 	queue []*sighting // sent ones in order, waiting for delivery_grace; and lost ones for the end of their window

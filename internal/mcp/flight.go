@@ -178,6 +178,8 @@ func (f *flight) replay(ctx context.Context, r *ledger.Record) (again bool) {
 		switch {
 		case err == nil:
 			value = b.Data
+			f.p.memory.Hold(len(value))
+			defer f.p.memory.Give(len(value))
 		case !errors.Is(err, ledger.ErrNotFound):
 			f.storeAway(err)
 			return false
@@ -301,6 +303,7 @@ func (f *flight) send(c *conn, out outgoing) {
 		select {
 		case got := <-f.reply:
 			f.conclude(got)
+			f.p.memory.Give(got.size)
 			return
 		case <-ctx.Done():
 		case <-f.p.halted:
@@ -320,6 +323,7 @@ func (f *flight) send(c *conn, out outgoing) {
 	select {
 	case got := <-f.reply: // it came in the same moment
 		f.conclude(got)
+		f.p.memory.Give(got.size)
 	case <-f.p.halted:
 		f.interrupt()
 	default:
@@ -350,14 +354,18 @@ func (s *session) remaining(c *conn, timeout time.Duration) time.Duration {
 
 // done takes what became of the request.
 func (f *flight) done(got reply) {
+	if got.msg != nil { // whoever read it lets go of it now
+		got.size = len(got.msg.raw)
+		f.p.memory.Hold(got.size)
+	}
 	f.mu.Lock()
 	late := f.gaveUp
 	if !late {
 		f.reply <- got
 	}
 	f.mu.Unlock()
-	if late {
-		f.p.begin(func() { f.late(got) })
+	if late && !f.p.begin(func() { f.late(got); f.p.memory.Give(got.size) }) {
+		f.p.memory.Give(got.size)
 	}
 }
 

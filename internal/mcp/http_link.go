@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/budget"
 )
 
 // httpLink is a server behind streamable HTTP (MCP 2025-03-26 and later, basic/transports).
@@ -23,6 +25,7 @@ type httpLink struct {
 	addr   string
 	header http.Header // of the configuration
 	max    int64
+	mem    *budget.Bytes
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -36,8 +39,8 @@ type httpLink struct {
 	closed    bool
 }
 
-func dialHTTP(c *http.Client, addr string, header http.Header, auth string, max int64, to receiver) *httpLink {
-	l := &httpLink{to: to, client: c, addr: addr, header: header, auth: auth, max: max}
+func dialHTTP(c *http.Client, addr string, header http.Header, auth string, max int64, mem *budget.Bytes, to receiver) *httpLink {
+	l := &httpLink{to: to, client: c, addr: addr, header: header, auth: auth, max: max, mem: mem}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }
@@ -88,7 +91,9 @@ func (l *httpLink) ask(o outgoing) {
 	case kind == "text/event-stream":
 		l.follow(o, resp)
 	default:
-		body, err := readAll(resp.Body, l.max)
+		in := &intake{mem: l.mem}
+		defer in.end()
+		body, err := readAll(counting{resp.Body, in}, l.max)
 		if err != nil {
 			l.to.unanswered(o.id, &sendError{sent: true, err: err})
 		} else if !l.to.received(body, o.id) {

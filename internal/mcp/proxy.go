@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -30,7 +31,7 @@ type Config struct {
 	Logger   *slog.Logger
 	// Memory counts the bodies of calls on their way against limits.body_memory, together with whoever else holds some;
 	// nil counts the proxy's alone.
-	Memory Memory
+	Memory *budget.Bytes
 	// Store is the log's file where no admin API is served, so that whoever settles a call has to name it; else empty.
 	Store string
 	// Stderr gets what servers that run as child processes write there. Default: nowhere.
@@ -49,7 +50,7 @@ type Proxy struct {
 	logger   *slog.Logger
 	stderr   io.Writer
 	store    string
-	memory   Memory
+	memory   *budget.Bytes
 	most     int
 	idle     time.Duration
 	client   *http.Client
@@ -107,7 +108,7 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 		p.idle = defaultIdle
 	}
 	if p.memory = c.Memory; p.memory == nil {
-		p.memory = &budget{max: p.limits().BodyMemory}
+		p.memory = budget.New(p.limits().BodyMemory)
 	}
 	p.client = newClient(http.DefaultTransport.(*http.Transport).Clone())
 	for i := range c.Policy.MCP.Servers {
@@ -259,12 +260,14 @@ func (s *session) abandoned(idle time.Duration) bool {
 }
 
 // begin counts work of the proxy's, unless it is closed.
-func (p *Proxy) begin(f func()) {
+func (p *Proxy) begin(f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.closed {
-		p.work.Go(f)
+	if p.closed {
+		return false
 	}
+	p.work.Go(f)
+	return true
 }
 
 // inputWait is how long a server's question may stay open.

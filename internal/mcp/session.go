@@ -80,6 +80,7 @@ type pending struct {
 type reply struct {
 	msg  *message
 	fail *sendError
+	size int // bytes of msg that its flight has counted as memory
 }
 
 // ask is a request of the server's to the client.
@@ -127,7 +128,7 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	if len(s.pending) >= maxPending {
 		return outgoing{}, errBusy
 	}
-	if !s.p.memory.TakeBody(len(raw)) {
+	if !s.p.memory.Take(len(raw)) {
 		return outgoing{}, errMemory
 	}
 	r.charge = len(raw)
@@ -163,7 +164,7 @@ func (s *session) takeLocked(id int64) *pending {
 		return nil
 	}
 	delete(s.pending, id)
-	s.p.memory.GiveBody(r.charge)
+	s.p.memory.Give(r.charge)
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}
