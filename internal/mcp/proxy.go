@@ -65,6 +65,7 @@ type Proxy struct {
 	flights  map[string]*flight // by key, for whoever calls the same
 	aloft    map[*flight]struct{}
 	wanted   map[string]struct{}    // servers that somebody would look at, if there were a session
+	waits    map[string]struct{}    // unknown intents whose wait for a session is on record
 	parked   map[string]*time.Timer // intents whose server waits for the client's input
 	draining bool
 	closed   bool
@@ -91,7 +92,7 @@ const (
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
 	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
-		halted: make(chan struct{}), held: held{all: map[heldKey]string{}}, servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}}
+		halted: make(chan struct{}), held: held{all: map[heldKey]string{}}, servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}, waits: map[string]struct{}{}}
 	if p.observer == nil {
 		p.observer = silent{}
 	}

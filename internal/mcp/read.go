@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -29,8 +30,12 @@ var (
 func (p *Proxy) ReadTool(ctx context.Context, r *ledger.Record, tool string, arguments json.RawMessage) (result any, failed bool, err error) {
 	s := p.sessionFor(r)
 	if s == nil {
+		p.noteWait(ctx, r)
 		return nil, false, fmt.Errorf("%w: %w", errNoSession, intent.ErrNotNow)
 	}
+	p.mu.Lock()
+	delete(p.waits, r.ID)
+	p.mu.Unlock()
 	c, err := s.connected()
 	if errors.Is(err, errClosed) {
 		return nil, false, fmt.Errorf("%w: %w", err, intent.ErrNotNow)
@@ -73,6 +78,40 @@ func (p *Proxy) sessionFor(r *ledger.Record) *session {
 		p.wanted[r.Workflow] = struct{}{}
 	}
 	return found
+}
+
+// waitsForSession is the history's line of an intent whose effect nobody can look for.
+const waitsForSession = "the look for its effect waits until a client has a session with the MCP server"
+
+// maxWaits bounds what is remembered of such intents. Beyond it their histories are read again.
+const maxWaits = 4096
+
+// noteWait writes down that r's check waits for a session, once until one was there.
+func (p *Proxy) noteWait(ctx context.Context, r *ledger.Record) {
+	p.mu.Lock()
+	_, known := p.waits[r.ID]
+	if len(p.waits) >= maxWaits {
+		clear(p.waits)
+	}
+	p.waits[r.ID] = struct{}{}
+	p.mu.Unlock()
+	if known {
+		return
+	}
+	events, err := p.ledger.History(ctx, r.ID)
+	if err != nil {
+		p.logger.Debug("a wait for a session is not on record", "intent", r.ID, "error", err)
+		return
+	}
+	for _, e := range slices.Backward(events) {
+		if e.Kind == "check" { // there was a session since
+			break
+		}
+		if e.Kind == "note" && e.Reason == waitsForSession { // by an earlier process
+			return
+		}
+	}
+	p.log.Load(r).Note(ledger.Event{Kind: "note", Reason: waitsForSession, Rule: "semantics 8"})
 }
 
 func (s *session) serves(r *ledger.Record) bool {
