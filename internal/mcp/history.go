@@ -80,7 +80,7 @@ func (h *history) load(ctx context.Context, l ledger.Ledger, server string) erro
 		return err
 	}
 	for _, r := range slices.Backward(records) {
-		if r.Provider == "mcp" && r.State != ledger.Created && r.Outcome != ledger.OutcomeFailed && r.Outcome != ledger.OutcomeDiscarded {
+		if r.Provider == "mcp" && r.State != ledger.Created && r.Outcome != ledger.OutcomeFailed && r.Outcome != ledger.OutcomeDiscarded && !mutant.On("windows-forgotten") {
 			h.add(written{id: r.ID, fingerprint: r.Fingerprint, key: r.Key})
 		}
 	}

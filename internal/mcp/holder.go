@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -52,7 +53,7 @@ var scopeForm = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // scopeOf reads scopeHeader; one that no proxy of ours has made is none.
 func scopeOf(r *http.Request) string {
-	if s := r.Header.Get(scopeHeader); scopeForm.MatchString(s) {
+	if s := r.Header.Get(scopeHeader); scopeForm.MatchString(s) && !mutant.On("attached-scope-lost") {
 		return s
 	}
 	return ""
