@@ -97,7 +97,7 @@ func Run(ctx context.Context, c Config) (*Report, error) {
 }
 
 func runOnce(ctx context.Context, c Config) (*Report, error) {
-	a := &auditor{cfg: c, run: newRun(), pool: newPool(), restless: newRestless(), noisy: map[string]bool{}, looked: map[string]look{}, journal: &journal{probe: idleWatch}}
+	a := newAuditor(c)
 	defer func() { a.server.close() }()
 	if err := a.restart(ctx); err != nil {
 		return nil, err

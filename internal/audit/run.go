@@ -32,6 +32,11 @@ type auditor struct {
 	journal  *journal
 }
 
+func newAuditor(c Config) *auditor {
+	return &auditor{cfg: c, run: newRun(), pool: newPool(), restless: newRestless(), noisy: map[string]bool{}, looked: map[string]look{},
+		journal: &journal{probe: idleWatch}}
+}
+
 // restart connects anew; the first time it also asks what the server has.
 func (a *auditor) restart(ctx context.Context) error {
 	a.server.close()
