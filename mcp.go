@@ -36,7 +36,7 @@ func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 			return err
 		}
 	}
-	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.policy, Store: file, Ledger: e.ledger, Log: e.log, Observer: e.meter, Memory: e.gateway.Memory(), Logger: e.logger, Stderr: e.mcp.stderr})
+	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.policy, Store: file, Passing: e.passing, Ledger: e.ledger, Log: e.log, Observer: e.meter, Memory: e.gateway.Memory(), Logger: e.logger, Stderr: e.mcp.stderr})
 	if err != nil {
 		return err
 	}

@@ -86,7 +86,7 @@ const leaveWait = 1500 * time.Millisecond
 func runProxy(ctx context.Context, f proxyFlags, command []string, logger *slog.Logger, in io.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	c := holdfast.Config{File: f.config, Env: f.env, Embedded: true, Logger: logger, Stderr: os.Stderr}
+	c := holdfast.Config{File: f.config, Env: f.env, Embedded: true, Passing: true, Logger: logger, Stderr: os.Stderr}
 	if c.File == "" {
 		if _, err := os.Stat(configHere); err == nil {
 			c.File = configHere

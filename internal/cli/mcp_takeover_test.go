@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,7 +47,12 @@ type proxyProcess struct {
 
 func startProxy(t *testing.T, dir string) *proxyProcess {
 	t.Helper()
-	p := &proxyProcess{T: t, cmd: exec.Command("holdfast", "mcp", "proxy", "--store", "notes.db", "--", "sh", "notes.sh")}
+	return startProxyOf(t, dir, "--", "sh", "notes.sh")
+}
+
+func startProxyOf(t *testing.T, dir string, server ...string) *proxyProcess {
+	t.Helper()
+	p := &proxyProcess{T: t, cmd: exec.Command("holdfast", slices.Concat([]string{"mcp", "proxy", "--env", "test", "--store", "notes.db"}, server)...)}
 	p.cmd.Dir, p.cmd.Stderr = dir, os.Stderr
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
@@ -191,6 +197,25 @@ func TestTakenOverCallIsUnknown(t *testing.T) {
 	x.says(second.answer(), "OUTCOME UNKNOWN", `"holdfast/unknown":true`)
 	x.says(second.note("hang"), "OUTCOME UNKNOWN", "holdfast intents resolve", `"holdfast/intent"`)
 	x.says(second.note("milk"), `"added"`)
+	x.notes(2)
+}
+
+// A proxy that could not serve its client from the store leaves it to those that can.
+func TestNoTakeoverWithoutTheServer(t *testing.T) {
+	x := newTakeover(t)
+	config := "mcp: {servers: {notes: {command: [sh, notes.sh]}}}\n"
+	if err := os.WriteFile(filepath.Join(x.dir, "servers.yaml"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first := startProxyOf(t, x.dir, "--server", "notes", "--config", "servers.yaml")
+	second := startProxyOf(t, x.dir, "--server", "notes")
+	x.says(second.note("milk"), `"added"`)
+	first.kill()
+	x.says(second.note("bread"), `"error"`, "nothing was sent", `has no MCP server \"notes\"`, "--config")
+	x.notes(1)
+	third := startProxyOf(t, x.dir, "--server", "notes", "--config", "servers.yaml")
+	x.says(second.note("milk"), "REPLAY by holdfast")
+	x.says(third.note("bread"), `"added"`)
 	x.notes(2)
 }
 

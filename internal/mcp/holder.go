@@ -42,8 +42,10 @@ const (
 	scopeHeader = "Holdfast-Scope"
 )
 
+// kind tells a proxy that a client has started, and that nobody starts again, from a gateway and other programs with the engine
+// inside.
 func (p *Proxy) kind() string {
-	if p.store != "" {
+	if p.passing {
 		return holderProxy
 	}
 	return holderGateway

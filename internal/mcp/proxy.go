@@ -34,6 +34,8 @@ type Config struct {
 	Memory *budget.Bytes
 	// Store is the log's file where no admin API is served, so that whoever settles a call has to name it; else empty.
 	Store string
+	// Passing says that this process ends with the client that started it, and that nobody starts it again.
+	Passing bool
 	// Stderr gets what servers that run as child processes write there. Default: nowhere.
 	Stderr io.Writer
 	// Sessions bounds the clients at a time, default 1000; a session nobody has used for Idle, default 30 min, is ended.
@@ -50,6 +52,7 @@ type Proxy struct {
 	logger   *slog.Logger
 	stderr   io.Writer
 	store    string
+	passing  bool
 	memory   *budget.Bytes
 	most     int
 	idle     time.Duration
@@ -91,7 +94,7 @@ const (
 
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
-	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
+	p := &Proxy{policy: c.Policy, ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, passing: c.Passing, most: c.Sessions, idle: c.Idle,
 		halted: make(chan struct{}), held: held{all: map[heldKey]string{}}, servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}, waits: map[string]struct{}{}}
 	if p.observer == nil {
 		p.observer = silent{}
