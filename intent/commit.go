@@ -170,6 +170,7 @@ func (c *change) require(ok bool, step string) {
 func (c *change) end(e Ending) {
 	c.require(c.running, "end of no attempt")
 	c.running = false
+	e.Billed = e.Billed || e.End == ledger.AttemptUnknown // semantics 2
 	if e.Billed {
 		c.st.BilledMaybe++
 	}
