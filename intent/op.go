@@ -133,9 +133,10 @@ func (o *Op) handBack() {
 
 const cameLate = "the commit came after the caller was refused"
 
-// tidy says that a late commit stands as it landed; whoever has moved the intent meanwhile knew of it.
+// tidy says that a late commit stands as it landed. Whoever has moved the intent meanwhile knew of it, and what only takes
+// its time goes on.
 func (o *Op) tidy(err error) {
-	if err != nil && !errors.Is(err, ledger.ErrStale) {
+	if err != nil && !errors.Is(err, ledger.ErrStale) && !errors.Is(err, ErrCommitWait) {
 		o.log.logger.Warn("a commit that came late could not be taken back; recovery goes by what it says", "intent", o.head.ID, "error", err)
 	}
 }
