@@ -75,6 +75,8 @@ type call struct {
 	inherited int            // attempts of it, which count here too (semantics 37)
 	waiting   *ledger.Record // an operation of an earlier process that this request goes on with
 	whole     bool           // the client was given all of its answer
+	ending    atomic.Bool    // the client may have the last event, but not the end of the body
+	end       int64          // where that event ends on the connection; 0 while it is not written
 	departed  atomic.Bool
 	unwatch   func() bool
 
@@ -102,7 +104,7 @@ func (c *call) release() {
 		c.unwatch()
 	}
 	// Who is told that the place to resume from is lost did not get the answer: it may still ask for all of it.
-	c.depart(c.whole && c.code != CodeStreamLost && c.r.Context().Err() == nil)
+	c.depart(c.arrived() && c.code != CodeStreamLost)
 	c.wrote()
 	if c.exec != nil {
 		c.exec.unref()
@@ -110,9 +112,24 @@ func (c *call) release() {
 	c.g.mem.give(c.charge)
 }
 
-// attend watches the client for as long as it waits for its answer: an execution counts who is there.
+// arrived says that the client was given everything, and was there; or that it hung up behind the last event, as some
+// clients do, and had read that.
+func (c *call) arrived() bool {
+	if c.whole && c.r.Context().Err() == nil {
+		return true
+	}
+	conn := c.connection()
+	return c.end > 0 && conn != nil && conn.closedBehind(c.end)
+}
+
+// attend watches the client for as long as it waits for its answer: an execution counts who is there. Of one that may
+// have the last event the call decides, which alone knows what was written (release).
 func (c *call) attend() {
-	c.unwatch = context.AfterFunc(c.r.Context(), func() { c.depart(false) })
+	c.unwatch = context.AfterFunc(c.r.Context(), func() {
+		if !c.ending.Load() {
+			c.depart(false)
+		}
+	})
 }
 
 // depart says, once, that the client is gone: with its whole answer, or without.
@@ -121,7 +138,7 @@ func (c *call) depart(whole bool) {
 		return
 	}
 	if c.seen != nil {
-		c.seen.left(c.turn, whole, c.connection())
+		c.seen.left(c.turn, whole, c.connection(), c.end)
 	}
 	if c.exec != nil {
 		c.exec.leave()

@@ -203,7 +203,7 @@ func (e *execution) end(how ending) {
 	}
 	if how.reveal != nil {
 		e.rec.open(how.reveal)
-		e.rec.show(e.rec.length())
+		how.whole = true
 	}
 	e.rec.finish(how)
 	e.undrain()
