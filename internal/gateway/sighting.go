@@ -244,7 +244,9 @@ func (b *sightings) tick() {
 func (b *sightings) settle(s *sighting, now, ledgerNow time.Time, last bool) bool {
 	s.mu.Lock()
 	// A failure that arrived is what a retry comes after: it is kept for as long as one may take.
-	arrived := !s.pinned && s.delivery == ledger.DeliverySent && (last || now.Sub(s.sentAt) >= s.grace && s.last.over(now))
+	// One that still waits for the end of its body may turn out to be held.
+	arrived := !s.pinned && s.delivery == ledger.DeliverySent &&
+		(last || s.e == nil && now.Sub(s.sentAt) >= s.grace && s.last.over(now))
 	if arrived {
 		s.delivery = ledger.DeliveryAssumed
 	}

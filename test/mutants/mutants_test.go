@@ -53,6 +53,8 @@ var mutants = []struct {
 	{"adopt-without-cas", "internal/gateway", "TestAdoptionIsExclusive", "semantics 20: exactly one predecessor, by one request"},
 	{"adoption-starts-anew", "internal/gateway", "TestAdoptedAttemptsCount", "semantics 37: attempts are counted over the whole life, adopted ones included"},
 	{"delivery-from-write", "internal/gateway", "TestLostAnswerIsAdopted", "semantics 19: a write that succeeded is no delivery"},
+	{"close-is-receipt", "internal/gateway", "TestWhatACloseSays", "semantics 19: an orderly close before the answer was read is no receipt"},
+	{"end-apart", "internal/gateway", "TestHangUpAtTheLastEvent", "semantics 19, 20: who hangs up at the last event has received"},
 	{"drain-without-quota", "internal/gateway", "TestDrainQuota", "semantics 25"},
 	{"resume-other-execution", "internal/gateway", "TestResume", "semantics 26: only from the recording of the same execution"},
 	{"boundary-at-first-event", "internal/gateway", "TestLeadInIsHeld", "semantics 22, 23"},
