@@ -30,6 +30,9 @@ func Point(name string) {
 	}
 }
 
+// Crashes reports whether a crash is asked for at the named point.
+func Crashes(name string) bool { return name == crashPoint }
+
 func parseCrash(s string) (string, int64) {
 	point, count, found := strings.Cut(s, ":")
 	if !found {
