@@ -191,7 +191,8 @@ func (c *call) pump(cur *cursor, h *head) bool {
 			return c.finish(cur, end)
 		}
 		c.out.last = cur.last
-		if cur.final {
+		ending := cur.final || cur.last && c.receipts()
+		if ending {
 			c.ending.Store(true)
 		}
 		if cutter != nil {
@@ -204,16 +205,19 @@ func (c *call) pump(cur *cursor, h *head) bool {
 		}
 		if h.stream && !more {
 			_ = rc.Flush()
-			if cur.final {
-				c.lastSeen()
-			}
+		}
+		if ending {
+			c.gaveLast(cur)
 		}
 	}
 }
 
-// lastSeen notes where on the connection the last event ends.
-func (c *call) lastSeen() {
-	if conn := c.connection(); conn != nil {
+// gaveLast notes what can be known of the last event: that it was taken, or else where on the connection it ends, if it is
+// written.
+func (c *call) gaveLast(cur *cursor) {
+	if c.receipts() {
+		c.taken = true
+	} else if conn := c.connection(); conn != nil && !cur.last {
 		c.end = conn.sent.Load()
 	}
 }
@@ -282,6 +286,7 @@ func (c *call) replayStored(s *stored) *Error {
 	c.out.last, c.out.chunked = true, c.bridging
 	_, err := c.w.Write(body)
 	c.whole = err == nil
+	c.taken = c.whole && c.receipts()
 	return nil
 }
 

@@ -77,6 +77,7 @@ type call struct {
 	whole     bool           // the client was given all of its answer
 	ending    atomic.Bool    // the client may have the last event, but not the end of the body
 	end       int64          // where that event ends on the connection; 0 while it is not written
+	taken     bool           // the client has taken the last event, or all (Receipts)
 	departed  atomic.Bool
 	unwatch   func() bool
 
@@ -115,7 +116,7 @@ func (c *call) release() {
 // arrived says that the client was given everything, and was there; or that it hung up behind the last event, as some
 // clients do, and had read that.
 func (c *call) arrived() bool {
-	if c.whole && c.r.Context().Err() == nil {
+	if c.taken || c.whole && c.r.Context().Err() == nil {
 		return true
 	}
 	conn := c.connection()

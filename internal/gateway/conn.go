@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
 	"syscall"
 
@@ -116,6 +117,20 @@ func (c *watchedConn) broke(err error) {
 	if r := c.last.Swap(nil); r != nil {
 		r.s.wasReset(r.turn)
 	}
+}
+
+// Receipts is an http.ResponseWriter whose writes wait until the client has taken them: one that succeeded did arrive, whatever
+// the client does then.
+type Receipts interface {
+	http.ResponseWriter
+	// Receipts does nothing; it says so.
+	Receipts()
+}
+
+// receipts says that writes to this client are Receipts.
+func (c *call) receipts() bool {
+	_, ok := c.out.ResponseWriter.(Receipts)
+	return ok
 }
 
 type connKey struct{}

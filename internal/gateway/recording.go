@@ -410,7 +410,7 @@ func (c *cursor) read() ([]byte, bool, *ending) {
 		n := min(int64(len(b)-c.off), r.visible-c.pos)
 		p := b[c.off : c.off+int(n)]
 		c.off, c.pos = c.off+int(n), c.pos+n
-		c.last, c.final = c.pos == r.visible && r.end != nil, r.final > 0 && c.pos >= r.final
+		c.last, c.final = c.pos == r.visible && r.end != nil && r.end.tail == nil && !r.end.abort, r.final > 0 && c.pos >= r.final
 		r.signalRoom()
 		return p, c.pos < r.visible || r.end != nil, nil
 	}
