@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
 )
 
@@ -23,6 +24,7 @@ type Answer struct {
 type Expr struct {
 	Source  string
 	program *vm.Program
+	strict  *vm.Program
 }
 
 // CompileExpr compiles a boolean expression over status, body, result and headers.
@@ -34,11 +36,38 @@ func CompileExpr(src string) (Expr, error) {
 	if err != nil {
 		return Expr{}, fmt.Errorf("policy: expression %q: %w", src, err)
 	}
-	return Expr{Source: src, program: program}, nil
+	strict, err := compileStrict(src)
+	if err != nil {
+		return Expr{}, fmt.Errorf("policy: expression %q: %w", src, err)
+	}
+	return Expr{Source: src, program: program, strict: strict}, nil
 }
 
 // IsZero reports whether there is no expression.
 func (e Expr) IsZero() bool { return e.program == nil }
+
+// Reads says whether the expression reads one of status, body, result and headers.
+func (e Expr) Reads(name string) bool {
+	if e.program == nil {
+		return false
+	}
+	found := mention{name: name}
+	node := e.program.Node()
+	ast.Walk(&node, &found)
+	return found.yes
+}
+
+type mention struct {
+	name string
+	yes  bool
+}
+
+// Visit implements ast.Visitor.
+func (r *mention) Visit(node *ast.Node) {
+	if id, ok := (*node).(*ast.IdentifierNode); ok && id.Value == r.name {
+		r.yes = true
+	}
+}
 
 // Equal compares the sources.
 func (e Expr) Equal(o Expr) bool { return e.Source == o.Source }
@@ -53,6 +82,23 @@ func (e Expr) Match(a Answer) (bool, error) {
 		return false, fmt.Errorf("policy: expression %q: %w", e.Source, err)
 	}
 	return out == true, nil
+}
+
+// Decide is Match of evidence: an answer that has another shape than the expression reads — a missing member, text where a
+// number is compared, no list where one is counted — is an error, mostly ErrShape, and neither true nor false.
+func (e Expr) Decide(a Answer) (bool, error) {
+	if e.strict == nil {
+		return false, nil
+	}
+	out, err := expr.Run(e.strict, a)
+	if err != nil {
+		return false, fmt.Errorf("policy: expression %q: %w", e.Source, err)
+	}
+	is, ok := out.(bool)
+	if !ok {
+		return false, fmt.Errorf("policy: expression %q: %w", e.Source, shape("it is %s, neither true nor false", kindOf(out)))
+	}
+	return is, nil
 }
 
 // Conditions is a list of statuses and expressions; any of them suffices. The zero value has none.

@@ -39,6 +39,7 @@ var mutants = []struct {
 	{"no-dispatched-record", "test/crash", "TestBR086AgentRepeatsItsBatch", "semantics 1: an attempt is on record before its bytes leave"},
 	{"lease-frees-dispatched", "test/crash", "TestBR086AgentRepeatsItsBatch", "semantics 6, 7: what was dispatched is never free again"},
 	{"release-on-settle", "internal/gateway", "TestReplaySurvivesRestart", "semantics 13, 14: a success holds its key"},
+	{"absent-of-any-shape", "internal/reconcile", "TestGetAbsence", "semantics 8: an absence comes of an answer of the shape that is asked for alone"},
 	{"reconcile-without-quiet", "intent", "TestReconcileLateEffect", "semantics 8: an absence counts only after the quiet period"},
 	{"reconcile-on-first-read", "intent", "TestReconcileLateEffect", "semantics 8: a second read must agree"},
 	{"reconcile-by-write-tool", ".", "TestReconcileByToolThatWrites", "semantics 8, design 5: a reconciler only reads"},
