@@ -87,6 +87,17 @@ tools:
 	}
 }
 
+// An empty value would ask for everything.
+func TestGetAsksForSomething(t *testing.T) {
+	r := newRig(t, strings.ReplaceAll(getConfig, "FAR2", "http://127.0.0.1:1"))
+	for _, request := range []string{`{"cart":""}`, `{"cart":" "}`, `{}`, `{"cart":null}`, `{"cart":[]}`} {
+		r.far.says(200, `{"items":[1]}`)
+		if f := r.check(r.lose(tool("/charges"), request, nil)); f.Found != intent.CannotTell || r.far.last() != nil {
+			t.Errorf("%s: %s, %q", request, f.Found, f.Reason)
+		}
+	}
+}
+
 // A broken-off answer is none, though what came of it would be an absence.
 func TestGetBrokenOff(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
