@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -84,7 +85,7 @@ func (o *openAIResponse) read(ctx context.Context, p *policy.Provider, path stri
 	}
 	header := providerHeaders(p)
 	header.Set("Accept-Encoding", "identity")
-	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header})
+	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header}, redact.New(o.s.c.Policy.ProviderSecrets(p)...))
 }
 
 // recorded finds the id in the history, where it was noted as soon as it came, and in what is left of the answer.
