@@ -268,7 +268,7 @@ func (c *call) passAnswer(r *http.Response, out *upstream.Request, bound *passag
 			io.Closer
 		}{c.target.hidden.Reader(r.Body), r.Body}
 	}
-	c.definite = signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
+	c.definite = !c.wf.Definite.Denies(r.StatusCode) && signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
 		ReceivedAt: time.Now(), Status: r.StatusCode, Header: r.Header})
 	if r.StatusCode >= 400 {
 		var begin bytes.Buffer

@@ -68,6 +68,10 @@ func judge(wf *policy.Workflow, external bool, a signal.Answer) verdict {
 	known := s.OutcomeKnown
 	if external {
 		known = signal.Definite(a) || definitely(wf, a.Status, a.Header, a.Body)
+		if known && wf.Definite.Denies(a.Status) && !mutant.On("definite-undenied") {
+			known, v.rule = false, wf.Path()+".definite"
+			v.reason += ", which proves nothing here"
+		}
 	}
 	if !known {
 		v.end = ledger.AttemptUnknown
@@ -80,7 +84,8 @@ func judge(wf *policy.Workflow, external bool, a signal.Answer) verdict {
 	return v
 }
 
-// definitely applies the workflow's definite: further statuses that prove that nothing happened (semantics 3).
+// definitely applies the workflow's definite: further statuses that prove that nothing happened (semantics 3). What it says of the
+// contrary ("!503") is stronger, and is for the caller to ask.
 func definitely(wf *policy.Workflow, status int, header map[string][]string, body []byte) bool {
 	if wf.Definite.IsZero() {
 		return false

@@ -105,10 +105,14 @@ func (e Expr) Decide(a Answer) (bool, error) {
 type Conditions struct {
 	Statuses []int
 	Exprs    []Expr
+	Not      []int // of definite: "!503", statuses of which the opposite is said
 }
 
 // IsZero reports whether nothing is asked.
-func (c Conditions) IsZero() bool { return len(c.Statuses) == 0 && len(c.Exprs) == 0 }
+func (c Conditions) IsZero() bool { return len(c.Statuses) == 0 && len(c.Exprs) == 0 && len(c.Not) == 0 }
+
+// Denies reports whether a status, whatever is usually thought of it, is said to prove nothing.
+func (c Conditions) Denies(status int) bool { return slices.Contains(c.Not, status) }
 
 // Match reports whether any status or expression fits. An error of one expression does not hide the others' match.
 func (c Conditions) Match(a Answer) (bool, error) {
