@@ -56,3 +56,36 @@ tools:
 		t.Errorf("without a word of the route: %q, %d calls", first.code(), calls.Load())
 	}
 }
+
+// TestToolAmbiguous holds that words which can be read in two ways prove neither.
+func TestToolAmbiguous(t *testing.T) {
+	body := ""
+	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/definite" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = w.Write([]byte(body))
+	}))
+	defer far.Close()
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.ReplaceAll(`
+env: test
+tools:
+  shop:
+    base_url: FAR
+    routes:
+      - {match: "POST /words", key: "{cart}", succeeded: ['body.status == "done"'], failed: ['body.status == "refused"']}
+      - {match: "POST /succeeded", key: "{cart}", succeeded: ['body.status == "done"']}
+      - {match: "POST /failed", key: "{cart}", failed: ['body.status == "refused"']}
+      - {match: "POST /definite", key: "{cart}", definite: ['body.status == "refused"']}
+`, "FAR", far.URL)
+	})
+	for _, body = range []string{`{"status":"done","status":"refused"}`, `{"status":"refused","status":"done"}`, `{"status":"x","status":"refused"}`} {
+		for _, path := range []string{"words", "succeeded", "failed", "definite"} {
+			a := r.do(request{path: "/tools/shop/" + path, body: `{"cart":"` + strings.ReplaceAll(body, `"`, "'") + `"}`})
+			if a.code() != "outcome_unknown" {
+				t.Errorf("%s of %s: %d %q", path, body, a.status, a.code())
+			}
+		}
+	}
+}

@@ -91,7 +91,13 @@ func definitely(wf *policy.Workflow, status int, header map[string][]string, bod
 		return false
 	}
 	ok, err := wf.Definite.Match(exprAnswer(status, header, body))
-	return ok && err == nil
+	return ok && err == nil && !(len(wf.Definite.Exprs) > 0 && ambiguous(body))
+}
+
+// ambiguous says that a body says two things of one member: which of them is meant, nobody knows.
+func ambiguous(body []byte) bool {
+	_, err := policy.Document(body)
+	return errors.Is(err, policy.ErrTwice)
 }
 
 func exprAnswer(status int, header map[string][]string, body []byte) policy.Answer {
@@ -109,6 +115,10 @@ func exprAnswer(status int, header map[string][]string, body []byte) policy.Answ
 func accepted(wf *policy.Workflow, status int, header map[string][]string, body []byte) (verdict, bool) {
 	if wf.Failed.IsZero() && wf.Succeeded.IsZero() {
 		return verdict{}, true
+	}
+	if (len(wf.Failed.Exprs) > 0 || len(wf.Succeeded.Exprs) > 0) && ambiguous(body) {
+		return verdict{end: ledger.AttemptUnknown, status: status, kind: "ambiguous_answer", rule: "semantics 4",
+			reason: "a member of the answer stands twice in one object, so that it says two things"}, false
 	}
 	a := exprAnswer(status, header, body)
 	if ok, _ := wf.Failed.Match(a); ok {

@@ -14,6 +14,9 @@ import (
 // ErrDocument is a JSON text that two readers may take for two things. No evidence comes from one.
 var ErrDocument = errors.New("the answer is no JSON that can be read in one way alone")
 
+// ErrTwice is an ErrDocument in which a member stands twice in one object.
+var ErrTwice = fmt.Errorf("%w: a member stands twice in one object", ErrDocument)
+
 // maxNested bounds the nesting of a document.
 const maxNested = 128
 
@@ -75,7 +78,7 @@ func (d document) object(depth int) (any, error) {
 		}
 		name, _ := t.(string)
 		if _, twice := out[name]; twice {
-			return nil, fmt.Errorf("%w: a member stands twice in one object (byte %d)", ErrDocument, d.InputOffset())
+			return nil, fmt.Errorf("%w (byte %d)", ErrTwice, d.InputOffset())
 		}
 		if out[name], err = d.value(depth); err != nil {
 			return nil, err
