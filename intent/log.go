@@ -161,7 +161,7 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 			w.Bodies = append(w.Bodies, *body)
 		}
 	}
-	err := o.commit(c, w, func() { o.neverSent("the commit came after the caller was refused") })
+	err := o.commit(c, w, o.neverSent)
 	if errors.Is(err, ledger.ErrClaimed) {
 		return nil, &DuplicateError{Holder: w.Holder}
 	}

@@ -138,15 +138,15 @@ func (o *Op) interrupt(reason, kind string, crashes int) error {
 	if o.head.Stream && sent {
 		c.st.Visibility, c.st.Partial = ledger.VisPartial, true
 	}
-	return o.fail(c, reason, "semantics 7")
+	c.fail(reason, "semantics 7")
+	return o.strict(c, c.write(), nil)
 }
 
 // fail settles a dispatched intent as failed and releases its key.
-func (o *Op) fail(c *change, reason, rule string) error {
+func (c *change) fail(reason, rule string) {
 	c.step(stepConfirm, ledger.Event{Reason: reason, Rule: rule})
 	c.step(stepSettle, ledger.Event{})
 	c.st.Outcome = ledger.OutcomeFailed
-	return o.strict(c, c.write(), nil)
 }
 
 // free gives up the lease of an intent that stays where it is.
@@ -191,11 +191,7 @@ func (g *Log) Expire(ctx context.Context) (int, error) {
 }
 
 func (g *Log) expireOne(r *ledger.Record) error {
-	o := g.Load(r)
-	if r.State == ledger.Created {
-		return o.Discard("expired: no request came for it", "semantics 7")
-	}
-	return o.fail(o.change(g.ledger.Now()), "no request came for it", "semantics 7")
+	return g.Load(r).Discard("expired: no request came for it", "semantics 7")
 }
 
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.

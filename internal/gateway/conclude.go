@@ -112,6 +112,9 @@ func (e *execution) fail(o *outcome) {
 		// that key must find it released and not this failure once more (semantics 14).
 		keeps := e.answered != nil || !e.claimed
 		err = e.op.Settle(s, keeps && e.wf.Durability != policy.Strict, e.landed)
+		if !keeps { // it may have taken longer than commit_wait
+			e.spend()
+		}
 	}
 	if err != nil && !errors.Is(err, intent.ErrCommitWait) {
 		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)

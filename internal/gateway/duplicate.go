@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -59,6 +60,8 @@ func (c *call) follow(e *execution) *Error {
 		// (semantics 18).
 		return &Error{Code: CodeInFlight, Message: "the first request with this key is not yet on record: the store is unavailable",
 			Intent: e.opID(), Degraded: "store"}
+	case e.failed() && !c.resume && !mutant.On("join-what-failed"): // the rest of a recording is its own, whatever it is
+		return &Error{Code: CodeInFlight, Message: "the first request with this key has failed, and that is not yet on record", Intent: e.opID()}
 	case c.wf.Idempotency.OnInFlight == policy.Conflict:
 		return &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: e.opID()}
 	case e.attached() > c.g.policy.Limits.Attached:

@@ -76,6 +76,7 @@ type execution struct {
 	why       error // it was broken off for good
 	settled   bool  // the answer is complete; the record may still be on its way
 	saved     bool  // … and has landed
+	spent     bool  // its clients may have heard of a failure that is not on record yet
 	served    string
 	seen      *sighting // under its derived key
 	answered  *stored
@@ -179,6 +180,21 @@ func (e *execution) over() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.settled
+}
+
+// spend says that from now on clients may hear that e failed. Who comes again with a key that the failure releases must
+// not be given it once more (semantics 14): until its record has landed nobody joins e.
+func (e *execution) spend() {
+	e.mu.Lock()
+	e.spent = true
+	e.mu.Unlock()
+}
+
+// failed says that e has failed, and only its record is still to come.
+func (e *execution) failed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.spent
 }
 
 func (e *execution) unref() {

@@ -87,6 +87,9 @@ func (s *streaming) advance() {
 		}
 		s.cross()
 	}
+	if p.ErrorAt >= 0 {
+		s.e.spend()
+	}
 	s.e.rec.show(s.visible(p))
 }
 
@@ -186,6 +189,7 @@ func (s *streaming) errored(p *provider.Progress) *outcome {
 	if p.HostedTool {
 		v.lane = string(signal.OwnerReview)
 	}
+	e.spend()
 	e.rec.show(e.rec.size)
 	return &outcome{verdict: v, how: ending{tail: s.onceMore(p, status)}, body: e.partial(), visible: true}
 }

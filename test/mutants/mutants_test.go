@@ -50,6 +50,8 @@ var mutants = []struct {
 	{"stored-transient-failure", "internal/gateway", "TestBR014TransientFailureReleases", "semantics 14: no canned answer is kept"},
 	{"dispatch-for-nobody", "internal/gateway", "TestClientThatLeavesBeforeDispatch", "semantics 25"},
 	{"waiting-runs", "intent", "TestRecoveryBetweenAttempts", "semantics 36: between two attempts nothing is on its way"},
+	{"discard-behind-unknown", "intent", "TestNothingPossiblySentIsDiscarded", "semantics 2, 8: what may have been sent is never called discarded"},
+	{"join-what-failed", "internal/gateway", "TestFailureOnItsWayToTheRecord", "semantics 14: a failure that releases its key is given to nobody again"},
 	{"dispatch-without-claim", "internal/gateway", "TestReplaySurvivesRestart", "semantics 12: the claim is in the intent's own write"},
 	{"adopt-without-cas", "internal/gateway", "TestAdoptionIsExclusive", "semantics 20: exactly one predecessor, by one request"},
 	{"adoption-starts-anew", "internal/gateway", "TestAdoptedAttemptsCount", "semantics 37: attempts are counted over the whole life, adopted ones included"},
