@@ -109,7 +109,9 @@ type Conditions struct {
 }
 
 // IsZero reports whether nothing is asked.
-func (c Conditions) IsZero() bool { return len(c.Statuses) == 0 && len(c.Exprs) == 0 && len(c.Not) == 0 }
+func (c Conditions) IsZero() bool {
+	return len(c.Statuses) == 0 && len(c.Exprs) == 0 && len(c.Not) == 0
+}
 
 // Denies reports whether a status, whatever is usually thought of it, is said to prove nothing.
 func (c Conditions) Denies(status int) bool { return slices.Contains(c.Not, status) }

@@ -72,8 +72,11 @@ func because(a answer, err error) string {
 }
 
 // isPage recognises what is made for people: a page says something of the server in between, and nothing of what was asked for.
+// Other XML is data, of which status and headers can speak.
 func isPage(contentType string, body []byte) bool {
-	return strings.Contains(strings.ToLower(contentType), "html") || bytes.HasPrefix(bytes.TrimSpace(body), []byte("<"))
+	begin := bytes.ToLower(bytes.TrimSpace(body[:min(len(body), 512)]))
+	return strings.Contains(strings.ToLower(contentType), "html") || bytes.HasPrefix(begin, []byte("<!doctype html")) ||
+		bytes.HasPrefix(begin, []byte("<html")) || contentType == "" && bytes.HasPrefix(begin, []byte("<"))
 }
 
 // judgeError reads what a tool reports as an error: an absence where not_happened says so in so many words, and nothing

@@ -72,6 +72,8 @@ tools:
 		{"/status", "application/json", 404, `{}`, intent.DidNotHappen},
 		{"/status", "text/html", 200, `<form>please log in`, intent.CannotTell},
 		{"/status", "text/plain", 200, `ok`, intent.Happened},
+		{"/status", "application/xml", 200, `<order/>`, intent.Happened},
+		{"/status", "text/plain", 200, "\n<HTML>", intent.CannotTell},
 		{"/status", "application/json", 400, `{}`, intent.CannotTell},
 		{"/both", "application/json", 200, `{"n":1}`, intent.CannotTell},
 		{"/both", "application/json", 200, `{"n":0}`, intent.DidNotHappen},

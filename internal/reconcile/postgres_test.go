@@ -70,7 +70,7 @@ func TestPostgres(t *testing.T) {
 		}
 		plan, _ := r.set.Plan(rec)
 		f, err := plan.Reconciler.Check(t.Context(), rec)
-		if err == nil || f.Found != intent.CannotTell {
+		if err == nil || f.Found != intent.CannotTell || f.Reason != "the database could not be read: "+err.Error() { // the history says why too
 			t.Errorf("%s: %+v", workflow, f)
 		}
 		for _, hidden := range []string{pg.Password(), "hidden-word", "stranger", "127.0.0.1", "nowhere"} {
