@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -156,6 +157,8 @@ type target struct {
 	head string // header that carries the key
 	tool bool   // an HTTP tool
 	owns bool   // the gateway proves by itself who calls; the client's credential stays here
+	// hidden are the secrets that it is sent: no answer shows them, nothing keeps them (semantics 45).
+	hidden *redact.Words
 }
 
 func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
@@ -166,7 +169,8 @@ func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader, owns: !p.APIKey.IsZero()}
+		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader, owns: !p.APIKey.IsZero(),
+			hidden: redact.New(c.ProviderSecrets(p)...)}
 		byName[p.Name] = t
 		if byWire[p.Type] == nil {
 			byWire[p.Type] = t
