@@ -53,7 +53,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/budget", "internal/upstream", "breaker", "bulkhead", "retry", "deadline", "decision", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/upstream", "breaker", "bulkhead", "retry", "deadline", "decision", "internal/route"}
 
 type pkg struct {
 	ImportPath string

@@ -50,8 +50,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	e.recordSeen(e.answered, false, nil, nil)
 	e.rec.pending(h.pending)
 	e.rec.open(h)
-	e.rec.show(e.rec.size)
-	e.end(ending{})
+	e.end(ending{whole: true})
 }
 
 // conclude records a failure behind which nothing is sent, and lets clients know: by its ending, or by what the recording

@@ -142,7 +142,8 @@ func (g *Gateway) stillUnknown(id string) *Error {
 
 func unknownError(id string) *Error {
 	return &Error{Code: CodeOutcomeUnknown, Intent: id, Message: "the effect of this request may have happened and its outcome is not known; " +
-		"nothing is sent again until evidence or a person settles it (holdfast trace " + id + ")"}
+		"nothing is sent again until evidence or a person settles it. What is known: holdfast trace " + id +
+		". To settle it: holdfast intents resolve " + id + " --outcome success|failed --by NAME --reason TEXT"}
 }
 
 // repeated is the history's line for requests that repeated an operation.
@@ -185,7 +186,10 @@ func (g *Gateway) load(ctx context.Context, r *ledger.Record) (*stored, error) {
 	s := &stored{key: r.Key, fp: r.Fingerprint, id: r.ID, until: r.ClaimUntil, at: r.SettledAt,
 		model: [2]string{r.RequestedModel, r.ServedModel}, tries: r.Attempt}
 	if r.Answer == nil {
-		s.reason = "it was settled as " + r.Outcome.String() + " without an answer on record"
+		s.reason = "it was settled as " + r.Outcome.String() + " without an answer of the far side"
+		if r.Outcome == ledger.OutcomeSuccess {
+			s.reason += ": its effect took place"
+		}
 		return s, nil
 	}
 	s.answer = *r.Answer

@@ -48,6 +48,7 @@ type execution struct {
 	overflow func() // told that the answer is no longer kept; nil where clients are being answered already
 
 	request *upstream.Request
+	target  *target
 	ctx     context.Context // of the running attempt
 	cancel  context.CancelCauseFunc
 	watch   *watch
@@ -219,7 +220,7 @@ func (e *execution) end(how ending) {
 	}
 	if how.reveal != nil {
 		e.rec.open(how.reveal)
-		e.rec.show(e.rec.length())
+		how.whole = true
 	}
 	e.rec.finish(how)
 	e.undrain()
@@ -295,7 +296,13 @@ func (e *execution) send() (*upstream.Response, error) {
 	if e.spec.Wire == provider.Tool && e.op.Head().Hold {
 		return e.sendTool()
 	}
-	return e.g.upstream.Do(e.ctx, e.request)
+	return e.do(e.ctx, e.request)
+}
+
+// do makes the call.
+func (e *execution) do(ctx context.Context, r *upstream.Request) (*upstream.Response, error) {
+	resp, err := e.g.upstream.Do(ctx, r)
+	return e.target.answered(resp), err
 }
 
 // panicked keeps a defect of ours from losing an operation: its outcome is unknown, and says so.

@@ -42,6 +42,7 @@ type ending struct {
 	tail   []byte // bytes of ours behind the visible ones: one structured error
 	abort  bool   // the format has no way to say it: break the connection, never end it cleanly (semantics 24)
 	reveal *head  // the provider's own error, whole in the recording: shown once it is on record
+	whole  bool   // all of the recording is visible with it: its last bytes and its end are one
 	again  bool   // another execution holds the key: look it up again
 }
 
@@ -57,6 +58,7 @@ type recording struct {
 	blocks  [][]byte
 	size    int64
 	visible int64
+	final   int64 // end of the event behind which nothing but the end of the body can follow; 0 until it is visible
 	kept    int64 // bytes of mem that the blocks hold
 	end     *ending
 	unsaved bool // complete, not yet durable
@@ -185,11 +187,26 @@ func (r *recording) show(to int64) {
 	r.mu.Unlock()
 }
 
+// showLast is show for a stream's last event; final says that no other can follow it.
+func (r *recording) showLast(to int64, final bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if to <= r.visible || r.end != nil {
+		return
+	}
+	if r.visible = to; final {
+		r.final = to
+	}
+	r.wake()
+}
+
 // finish ends the recording. Only the first call counts.
 func (r *recording) finish(e ending) {
 	r.mu.Lock()
 	if r.end == nil {
-		r.end = &e
+		if r.end = &e; e.whole {
+			r.visible = r.size
+		}
 		r.wake()
 	}
 	r.mu.Unlock()
@@ -282,6 +299,9 @@ type cursor struct {
 	pos   int64
 	block int
 	off   int
+
+	last  bool // what was read last is the end of the recording
+	final bool // … of its last event: only the end of the body is missing
 }
 
 // attach puts a client at the first byte; nil when that is no longer kept.
@@ -368,6 +388,7 @@ func (c *cursor) read() ([]byte, bool, *ending) {
 		n := min(int64(len(b)-c.off), r.visible-c.pos)
 		p := b[c.off : c.off+int(n)]
 		c.off, c.pos = c.off+int(n), c.pos+n
+		c.last, c.final = c.pos == r.visible && r.end != nil && r.end.tail == nil && !r.end.abort, r.final > 0 && c.pos >= r.final
 		r.signalRoom()
 		return p, c.pos < r.visible || r.end != nil, nil
 	}

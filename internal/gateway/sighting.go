@@ -141,8 +141,9 @@ func (b *sightings) list(key string) []*sighting {
 }
 
 // left takes a client away that got the answer whole, or did not. One whose answer was adopted by another meanwhile
-// decides nothing: it is the connection that the other has lost.
-func (s *sighting) left(turn int, whole bool, conn *watchedConn) {
+// decides nothing: it is the connection that the other has lost. Where the answer ends on conn is 0 as long as its end is
+// still to be written.
+func (s *sighting) left(turn int, whole bool, conn *watchedConn, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients--
@@ -153,7 +154,7 @@ func (s *sighting) left(turn int, whole bool, conn *watchedConn) {
 	default:
 		s.delivery, s.sentAt = ledger.DeliverySent, time.Now()
 		s.enqueue()
-		if conn != nil && conn.wrote(receipt{s, turn}) != nil {
+		if conn != nil && conn.wrote(s, turn, end) != nil {
 			s.reset(turn)
 		}
 	}
@@ -244,7 +245,9 @@ func (b *sightings) tick() {
 func (b *sightings) settle(s *sighting, now, ledgerNow time.Time, last bool) bool {
 	s.mu.Lock()
 	// A failure that arrived is what a retry comes after: it is kept for as long as one may take.
-	arrived := !s.pinned && s.delivery == ledger.DeliverySent && (last || now.Sub(s.sentAt) >= s.grace && s.last.over(now))
+	// One that still waits for the end of its body may turn out to be held.
+	arrived := !s.pinned && s.delivery == ledger.DeliverySent &&
+		(last || s.e == nil && now.Sub(s.sentAt) >= s.grace && s.last.over(now))
 	if arrived {
 		s.delivery = ledger.DeliveryAssumed
 	}

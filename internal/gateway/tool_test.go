@@ -406,8 +406,11 @@ func TestToolRefusals(t *testing.T) {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
-	if a := r.do(request{path: "/tools/pay/charges", body: `{"customer":"c1"}`}); a.status != 400 || toolFailure(t, a).Code != "invalid_request" {
-		t.Errorf("a request that the template does not fit: %d %s", a.status, a.body)
+	for _, cart := range []string{`null`, `""`, `" "`, `[]`, `["k"]`, `{}`, `{"id":1}`} {
+		a := r.do(request{path: "/tools/pay/charges", body: `{"customer":"c1","cart":` + cart + `}`})
+		if a.status != 400 || toolFailure(t, a).Code != "invalid_request" || !strings.Contains(string(a.body), "cart in ") {
+			t.Errorf("a request that the template does not fit: %d %s", a.status, a.body)
+		}
 	}
 	if calls := r.sim.Calls(""); len(calls) != 0 {
 		t.Errorf("sent %+v", calls)

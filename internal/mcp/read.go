@@ -156,6 +156,10 @@ func (s *session) mayRead(c *conn, tool string, meta json.RawMessage) error {
 
 // readResult is what a read tool's answer shows.
 func readResult(value json.RawMessage) (result any, failed bool, err error) {
+	doc, err := policy.Document(value)
+	if err != nil {
+		return nil, false, err // of two members of one name each reader takes another
+	}
 	if k := gjson.GetBytes(value, "resultType").Str; k != "" && k != "complete" || gjson.GetBytes(value, "task.taskId").Exists() {
 		return nil, false, errUnread
 	}
@@ -164,11 +168,12 @@ func readResult(value json.RawMessage) (result any, failed bool, err error) {
 	if failed && speaksOfTransport(text) {
 		return nil, true, errUnread
 	}
-	if gjson.GetBytes(value, "structuredContent").Exists() {
-		return structured(value, text), failed, nil
+	if members, ok := doc.(map[string]any); ok && members["structuredContent"] != nil {
+		return members["structuredContent"], failed, nil
 	}
-	if (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && json.Unmarshal([]byte(text), &result) == nil {
-		return result, failed, nil // many servers say as text what they could say as data
+	if (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && json.Valid([]byte(text)) {
+		result, err = policy.Document([]byte(text)) // many servers say as text what they could say as data
+		return result, failed, err
 	}
 	return text, failed, nil
 }

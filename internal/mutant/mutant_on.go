@@ -32,6 +32,9 @@ func Point(name string) {
 	}
 }
 
+// Crashes reports whether a crash is asked for at the named point.
+func Crashes(name string) bool { return name == crashPoint }
+
 func armed() bool {
 	if crashArmed == "" {
 		return true

@@ -35,7 +35,7 @@ type CallPolicy struct {
 	Durability Durability `yaml:"durability" enum:"relaxed|strict" doc:"strict, unless effect is generation."`
 	Succeeded  Conditions `yaml:"succeeded" doc:"Expressions or statuses that mean success."`
 	Failed     Conditions `yaml:"failed" doc:"Expressions or statuses that mean failure."`
-	Definite   Conditions `yaml:"definite" doc:"Further failures that certainly had no effect."`
+	Definite   Conditions `yaml:"definite" doc:"Further failures that certainly had no effect; \"!503\": this status proves nothing."`
 	Reconcile  *Reconcile `yaml:"reconcile" doc:"How an unknown outcome is found out, read-only."`
 	Approval   string     `yaml:"approval" default:"none" enum:"none|dispatch" doc:"An owner approves first."`
 }
