@@ -32,8 +32,8 @@ var bans = []struct {
 	{"internal/sse", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"internal/canon", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"bulkhead", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a semaphore counts calls of any kind"},
-	{"budget", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
-		"a budget counts money, and knows neither calls nor where they are on record"},
+	{"spend", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
+		"spend counts money, and knows neither calls nor where they are on record"},
 	{"queue", []string{"ledger/sqlite", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
 		"a queue knows the log and its port, and not what a job sends"},
 	{"retry", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a delay is a pure function of the failures"},
@@ -58,7 +58,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/sse", "internal/mutant", "internal/upstream", "breaker", "budget", "bulkhead", "queue", "retry", "deadline", "decision", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "internal/route"}
 
 type pkg struct {
 	ImportPath string

@@ -218,6 +218,46 @@ func TestExampleConfigurationsPass(t *testing.T) {
 	}
 }
 
+// ruleName is a rule of the engine as histories name it.
+var ruleName = regexp.MustCompile(`^"((?:semantics|design) [0-9]+|interface §4)"$`)
+
+// TestTraceNamesEveryRule holds the table in docs/trace.md to the rules that the code puts into histories.
+func TestTraceNamesEveryRule(t *testing.T) {
+	listed := map[string]bool{}
+	for _, cells := range table(t, "docs/trace.md", "rules") {
+		listed[strings.Trim(cells[0], "`")] = false
+	}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "test/") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok {
+				if m := ruleName.FindStringSubmatch(lit.Value); m != nil {
+					if _, ok := listed[m[1]]; !ok {
+						t.Errorf("%s: %s is not in docs/trace.md", path, m[1])
+					}
+					listed[m[1]] = true
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rule, used := range listed {
+		if !used {
+			t.Errorf("docs/trace.md has %s, the code has not", rule)
+		}
+	}
+}
+
 // TestDocumentsNameTestsThatExist holds each claim that names its proof to that proof's being there.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	have := declaredTests(t)

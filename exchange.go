@@ -165,6 +165,9 @@ func (x *exchange) Write(p []byte) (int, error) {
 	return x.w.Write(p)
 }
 
+// Receipts is gateway.Receipts: the pipe hands over what is written.
+func (x *exchange) Receipts() {}
+
 // FlushError, SetWriteDeadline and EnableFullDuplex are what http.ResponseController asks for.
 func (x *exchange) FlushError() error {
 	x.begin(http.StatusOK)

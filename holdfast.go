@@ -36,6 +36,9 @@ type Config struct {
 	Listen, Admin, Store, Env string
 	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
 	Embedded bool
+	// Passing says that the process ends with the one MCP client that it serves, so that proxies which work through it need not
+	// wait for it to be started again before they take the store over.
+	Passing bool
 	// Stderr gets what MCP servers that run as child processes write there. Default: nowhere.
 	Stderr io.Writer
 	// Watch has File, and what it names, read again when it changes, as Reload does.
@@ -62,6 +65,7 @@ type Engine struct {
 	mcp     mcpService
 
 	embedded  bool
+	passing   bool
 	functions *functions
 	outbox    *Outbox
 	exchanges exchanges // of Transport
@@ -90,7 +94,7 @@ func New(c Config) (*Engine, error) {
 	if refused != nil {
 		return nil, configError(refused)
 	}
-	e := &Engine{conf: c, logger: c.Logger, embedded: c.Embedded, mcp: mcpService{stderr: c.Stderr}}
+	e := &Engine{conf: c, logger: c.Logger, embedded: c.Embedded, passing: c.Passing, mcp: mcpService{stderr: c.Stderr}}
 	e.policy.Store(cfg)
 	return e, nil
 }

@@ -35,6 +35,7 @@ workflows:
   templated: {effect: external, idempotency: {key: "{order}"}}
   looking: {effect: read}
   watched: {effect: external, mode: observe}
+  asked: {effect: generation, timeouts: {attempt: 2m, total: 2m}}
 `
 
 // open starts an engine; the test fails when it leaks or leaves a store that breaks an invariant.

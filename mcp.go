@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -35,7 +36,7 @@ func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 			return err
 		}
 	}
-	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.config(), Store: file, Ledger: e.ledger, Log: e.log, Observer: e.meter, Memory: e.gateway, Logger: e.logger, Stderr: e.mcp.stderr})
+	e.mcp.proxy, err = mcp.New(ctx, mcp.Config{Policy: e.config(), Store: file, Passing: e.passing, Ledger: e.ledger, Log: e.log, Observer: e.meter, Memory: e.gateway.Memory(), Logger: e.logger, Stderr: e.mcp.stderr})
 	if err != nil {
 		return err
 	}
@@ -78,6 +79,11 @@ func (e *Engine) ServeMCP(ctx context.Context, server string, in io.Reader, out 
 		return errors.New("the engine is not running")
 	}
 	return e.mcp.proxy.ServeStdio(ctx, server, in, out)
+}
+
+// HasMCP says whether the configuration has an MCP server of that name.
+func (e *Engine) HasMCP(server string) bool {
+	return slices.ContainsFunc(e.config().MCP.Servers, func(s policy.MCPServer) bool { return s.Name == server })
 }
 
 // AddMCP makes a command known as an MCP server that no configuration names.

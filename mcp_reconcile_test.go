@@ -270,6 +270,21 @@ func (s *orderShop) lines(id, kind string) (n int, evidence string) {
 	return n, evidence
 }
 
+// waits counts the history's lines that say that nobody can look for the effect.
+func (s *orderShop) waits(id string) (n int) {
+	s.t.Helper()
+	events, err := s.ledger.History(context.Background(), id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := range events {
+		if events[i].Kind == "note" && strings.Contains(events[i].Reason, "waits until a client has a session") {
+			n++
+		}
+	}
+	return n
+}
+
 func (s *orderShop) settled(id string, want ledger.Outcome) {
 	s.t.Helper()
 	eventually(s.t, func() bool { return s.record(id).State == ledger.Settled })
@@ -342,6 +357,13 @@ func TestReconcileWaitsForSession(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(s.said.String(), "cannot be looked for") })
 	if n, _ := s.lines(id, "check"); n != 0 || s.record(id).State != ledger.Unknown {
 		t.Errorf("%d checks without a session; %s", n, s.record(id).State)
+	}
+	eventually(t, func() bool { return s.waits(id) == 1 })
+	s.stop()
+	s.start(true) // it still waits
+	eventually(t, func() bool { return strings.Count(s.said.String(), "cannot be looked for") == 2 })
+	if n := s.waits(id); n != 1 {
+		t.Errorf("%d lines of one wait for a session", n)
 	}
 	c := s.client()
 	s.settled(id, ledger.OutcomeSuccess)

@@ -139,6 +139,33 @@ func TestTransportStreams(t *testing.T) {
 	}
 }
 
+// TestTransportClientHangsUpAtDone: what was taken has arrived, though its client, as openai-go does, leaves the end unread.
+func TestTransportClientHangsUpAtDone(t *testing.T) {
+	c := openSDK(t)
+	const asks = 20
+	for range asks {
+		req, err := http.NewRequestWithContext(t.Context(), "POST", c.base+"/chat/completions",
+			strings.NewReader(`{"model":"gpt-5","stream":true,"messages":[{"role":"user","content":"hello op=hangs-up"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Holdfast-Workflow", "asked")
+		resp, err := c.http.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(resp.Body)
+		for lines.Scan() && lines.Text() != "data: [DONE]" {
+		}
+		if _ = lines.Scan(); lines.Err() != nil || resp.Header.Get("Idempotency-Replayed") != "" { // the blank line
+			t.Errorf("%v, %v", lines.Err(), resp.Header)
+		}
+		_ = resp.Body.Close()
+	}
+	c.calls("hangs-up", asks)
+}
+
 // TestTransportClientLeaves: cancelled before the head, in the middle, or closed early: the provider's answer is
 // finished and kept, and the same key gets it.
 func TestTransportClientLeaves(t *testing.T) {

@@ -88,8 +88,9 @@ func TestTemplateValuesCannotPassForOthers(t *testing.T) {
 	}
 	seen := map[string]string{}
 	for _, body := range []string{
-		`{"a":"a:b","b":"c"}`, `{"a":"a","b":"b:c"}`, `{"a":"a\":\"b","b":"c"}`, `{"a":7,"b":1}`, `{"a":"7","b":1}`, `{"a":71,"b":1}`,
-		`{"a":7,"b":11}`, `{"a":true,"b":1}`, `{"a":"true","b":1}`, `{"a":[7],"b":1}`, `{"a":{"0":7},"b":1}`, `{"a":"","b":1}`,
+		`{"a":"a:b","b":"c"}`, `{"a":"a","b":"b:c"}`, `{"a":"a\":\"b","b":"c"}`, `{"a":7,"b":1}`, `{"a":71,"b":1}`,
+		`{"a":7,"b":11}`, `{"a":true,"b":1}`, `{"a":"true","b":1}`, `{"a":"07","b":1}`, `{"a":"7.0","b":1}`, `{"a":"-0","b":1}`, `{"a":0,"b":1}`,
+		`{"a":" 7","b":1}`, `{"a":"+7","b":1}`, `{"a":"7e0","b":1}`, `{"a":"null","b":1}`, `{"a":"7,1","b":1}`, `{"a":"7]","b":1}`,
 		`{"a":9007199254740993,"b":1}`, `{"a":9007199254740992,"b":1}`,
 	} {
 		if other, ok := seen[key(body)]; ok {
@@ -100,12 +101,40 @@ func TestTemplateValuesCannotPassForOthers(t *testing.T) {
 	if key(`{"a":7.0,"b":1e0,"c":2}`) != key(`{"b":1,"a":7}`) {
 		t.Error("spelling counts")
 	}
+	for _, pair := range [][2]string{
+		{`{"a":7,"b":1}`, `{"a":"7","b":"1"}`}, {`{"a":-7,"b":1}`, `{"a":"-7","b":1}`}, {`{"a":19.90,"b":1}`, `{"a":"19.9","b":1}`},
+		{`{"a":12345678901234567890123,"b":1}`, `{"a":"1.2345678901234567890123e+22","b":1}`}, {`{"a":"\u0037","b":1}`, `{"a":7,"b":1}`},
+	} {
+		if key(pair[0]) != key(pair[1]) {
+			t.Errorf("%s and %s have two keys: an id is an id, as text and as a number", pair[0], pair[1])
+		}
+	}
+}
+
+// TestTemplateRefusesEmptyValues holds that no key is made of what would be the same for everybody, and that the error names the field.
+func TestTemplateRefusesEmptyValues(t *testing.T) {
+	k := keyer(t, idempotency.Config{Key: "{a}:{b.c}"})
+	for value, why := range map[string]string{
+		`""`: "is empty text", `" "`: "is empty text", `"\t\n"`: "is empty text", `"\u00a0"`: "is empty text", `null`: "is null",
+		`[]`: "is a list", `["x"]`: "is a list", `{}`: "is an object", `{"d":1}`: "is an object",
+	} {
+		r := post("/x", `{"a":1,"b":{"c":`+value+`}}`)
+		key, err := k.DerivedKey(r, k.Fingerprint(r))
+		if !errors.Is(err, idempotency.ErrNoField) || key != "" || !strings.Contains(err.Error(), `b.c in "{a}:{b.c}" `+why) {
+			t.Errorf("%s: %q, %v", value, key, err)
+		}
+	}
+	for _, value := range []string{`"x"`, `" x "`, `"\u00e9"`, `0`, `false`, `"0"`, `"\\"`, `"\""`} {
+		if _, err := k.DerivedKey(post("/x", `{"a":1,"b":{"c":`+value+`}}`), [32]byte{}); err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
 }
 
 func TestTemplate(t *testing.T) {
 	for _, tc := range []struct{ text, body, want string }{
 		{"{a}", `{"a":1}`, `key "{a}" [1]`},
-		{"charge {{x}} {a.b.c}:{d}", `{"a":{"b":{"c":"\u00e9"}},"d":[2,1.0]}`, `key "charge {{x}} {a.b.c}:{d}" ["é",[2,1]]`},
+		{"charge {{x}} {a.b.c}:{d}", `{"a":{"b":{"c":"\u00e9"}},"d":1.0}`, `key "charge {{x}} {a.b.c}:{d}" ["é",1]`},
 	} {
 		k := keyer(t, idempotency.Config{Key: tc.text})
 		got, err := k.Business(nil, post("/x", tc.body))

@@ -1,18 +1,21 @@
 package idempotency
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/holdfast-ai/holdfast/internal/canon"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // Why a request has no key under a template. Match with errors.Is.
 var (
-	// ErrNoField is a body without a field of the template, or with null there: a key without it would be shared
-	// by operations that differ.
+	// ErrNoField is a body without a value for a field of the template: none, null, or empty text, with which a key would be shared by
+	// operations that differ; or an object or a list, of which nobody has said what in it is the business.
 	ErrNoField = errors.New("no value for a field of the key template")
 	// ErrNotJSON is a body whose fields cannot be read without doubt.
 	ErrNotJSON = errors.New("the key template needs a JSON body")
@@ -65,8 +68,9 @@ func (t *Template) Fields() []string {
 	return out
 }
 
-// Append appends the template and the fields' values in the JSON object that body is, already in canonical form. Values
-// keep type and quotes, so that no value can pass for two, nor 7 for "7".
+// Append appends the template and the fields' values in the JSON object that body is, already in canonical form. Text keeps its
+// quotes, so that no value can pass for two, unless it spells a number: then it is that number. Who writes a call anew, as a
+// model does, writes an id now as 7 and now as "7", and no business tells two operations apart by that.
 func (t *Template) Append(dst, body []byte) ([]byte, error) {
 	mark := len(dst)
 	dst = append(canon.AppendEscaped(append(dst, `key "`...), t.text), "\" ["...)
@@ -75,12 +79,41 @@ func (t *Template) Append(dst, body []byte) ([]byte, error) {
 			dst = append(dst, ',')
 		}
 		v := canon.Lookup(body, f...)
-		if v == nil || string(v) == "null" {
-			return dst[:mark], fmt.Errorf("idempotency: %w: %s in %q", ErrNoField, strings.Join(f, "."), t.text)
+		if why := unfit(v); why != "" {
+			return dst[:mark], fmt.Errorf("idempotency: %w: %s in %q %s", ErrNoField, strings.Join(f, "."), t.text, why)
+		}
+		if v[0] == '"' && canon.IsNumber(v[1:len(v)-1]) && !mutant.On("key-by-spelling") {
+			v = v[1 : len(v)-1]
 		}
 		dst = append(dst, v...)
 	}
 	return append(dst, "]\n"...), nil
+}
+
+// unfit says why a value, in canonical form, makes no key.
+func unfit(v []byte) string {
+	switch {
+	case v == nil:
+		return "is not there"
+	case v[0] == 'n':
+		return "is null"
+	case v[0] == '{':
+		return "is an object; name a field in it, or several"
+	case v[0] == '[':
+		return "is a list; only text, numbers, true and false make a key"
+	case v[0] == '"' && blank(v):
+		return "is empty text"
+	}
+	return ""
+}
+
+// blank recognises text of white space alone.
+func blank(v []byte) bool {
+	if c := v[1]; c > ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+		return false // nearly all text
+	}
+	var text string
+	return json.Unmarshal(v, &text) == nil && strings.TrimSpace(text) == ""
 }
 
 // business appends the canonical form under a key template: method, path, owner, for a tool its name, and the template's values. A tool's

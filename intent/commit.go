@@ -44,6 +44,52 @@ func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()
 	return ErrCommitWait
 }
 
+const cameLate = "the commit came after the caller was refused"
+
+// neverSent ends an intent whose first commit came after its caller was refused.
+func (o *Op) neverSent() {
+	if o.Status().State == ledger.Created {
+		o.tidy(o.Discard("not sent: "+cameLate, "semantics 9"))
+		return
+	}
+	o.tidy(o.NotSent(cameLate, "semantics 9"))
+}
+
+// lateDispatch marks an attempt whose commit came after its caller was refused as never sent: a first one ends
+// the intent, a further one returns it to where it waited (semantics 9).
+func (o *Op) lateDispatch() {
+	if o.head.JobID != "" {
+		o.tidy(o.EndAttempt(Ending{End: ledger.AttemptNotSent, Reason: cameLate, Rule: "semantics 9", ReadyAt: o.log.ledger.Now(), Free: true}))
+		return
+	}
+	if o.Status().Attempt == 1 {
+		o.neverSent()
+		return
+	}
+	c := o.change(o.log.ledger.Now())
+	c.endAttempt(Ending{End: ledger.AttemptNotSent, Reason: cameLate, Rule: "semantics 9"})
+	c.st.LeaseOwner, c.st.ReadyAt = "", c.now
+	o.tidy(o.strict(c, c.write(), nil))
+}
+
+// handBack gives up the lease of an intent that was put to wait after its caller was refused: nobody works on it, and
+// the next request with its key goes on from there.
+func (o *Op) handBack() {
+	c := o.change(o.log.ledger.Now())
+	c.require(!c.running, "hand back beside an attempt")
+	c.step(stepContinue, ledger.Event{Reason: cameLate, Rule: "semantics 9"})
+	c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
+	o.tidy(o.strict(c, c.write(), nil))
+}
+
+// tidy says that a late commit stands as it landed. Whoever has moved the intent meanwhile knew of it, and what only takes
+// its time goes on.
+func (o *Op) tidy(err error) {
+	if err != nil && !errors.Is(err, ledger.ErrStale) && !errors.Is(err, ErrCommitWait) {
+		o.log.logger.Warn("a commit that came late could not be taken back; recovery goes by what it says", "intent", o.head.ID, "error", err)
+	}
+}
+
 // timer takes one that was used before: every commit needs one and hardly any fires. A stopped one sends
 // nothing (Go 1.23).
 func (g *Log) timer() *time.Timer {
@@ -154,7 +200,7 @@ func (c *change) dispatch(s step, a *Attempt) {
 	c.require(!c.running, "attempt beside another")
 	c.step(s, ledger.Event{})
 	c.running = true
-	c.st.ReadyAt = time.Time{} // whose presence says that nothing is on its way
+	c.st.ReadyAt = time.Time{}                                 // whose presence says that nothing is on its way
 	if c.st.Lane == LaneAdmission || c.st.Lane == LaneStream { // it waited there, and is sent
 		c.st.Lane = ""
 	}
@@ -178,6 +224,7 @@ func (c *change) end(e Ending) {
 	if mutant.On("attempt-after-work") {
 		c.st.Attempt++
 	}
+	e.Billed = e.Billed || e.End == ledger.AttemptUnknown // semantics 2
 	if e.Billed {
 		c.st.BilledMaybe++
 	}

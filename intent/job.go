@@ -101,7 +101,8 @@ func (o *Op) GiveUp(by, reason, rule string) error {
 	c := o.change(o.log.ledger.Now())
 	c.require(!c.running, "give up beside an attempt")
 	if c.st.State == ledger.Dispatched {
-		return o.fail(c, reason, rule)
+		c.fail(reason, rule)
+		return o.strict(c, c.write(), nil)
 	}
 	c.step(stepDiscard, ledger.Event{Actor: by, Reason: reason, Rule: rule})
 	c.st.Outcome, c.st.LeaseOwner = ledger.OutcomeDiscarded, ""

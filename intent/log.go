@@ -190,12 +190,9 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 // lateBegin ends an intent whose commit came after its caller was refused (semantics 9). A job was not begun either: its
 // submitter was told so.
 func (o *Op) lateBegin(job bool) {
-	const reason = "the commit came after the caller was refused"
 	if !job {
-		o.neverSent(reason)
+		o.neverSent()
 		return
 	}
-	if err := o.GiveUp("engine", reason, "semantics 9"); err != nil {
-		o.log.logger.Warn("a job whose submitter was refused could not be discarded; it runs", "intent", o.head.ID, "error", err)
-	}
+	o.tidy(o.GiveUp("engine", cameLate, "semantics 9"))
 }

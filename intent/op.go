@@ -110,47 +110,21 @@ func (c *change) nextStep() step {
 	return stepDispatch
 }
 
-// lateDispatch marks an attempt whose commit came after its caller was refused as never sent: a first one ends
-// the intent, a further one returns it to where it waited (semantics 9).
-func (o *Op) lateDispatch() {
-	const reason = "the commit came after the caller was refused"
-	if o.head.JobID != "" {
-		err := o.EndAttempt(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: "semantics 9", ReadyAt: o.log.ledger.Now(), Free: true})
-		if err != nil {
-			o.log.logger.Warn("a late commit could not be marked as never sent", "intent", o.head.ID, "error", err)
-		}
-		return
-	}
-	if o.Status().Attempt == 1 {
-		o.neverSent(reason)
-		return
-	}
-	c := o.change(o.log.ledger.Now())
-	c.end(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: "semantics 9"})
-	c.step(stepContinue, ledger.Event{Reason: reason, Rule: "semantics 9"})
-	c.st.LeaseOwner, c.st.ReadyAt = "", c.now
-	if err := o.strict(c, c.write(), nil); err != nil {
-		o.log.logger.Warn("a late commit could not be marked as never sent", "intent", o.head.ID, "error", err)
-	}
-}
-
 // EndAttempt records the end of an attempt after which the intent goes on: a definite failure returns it to
 // intent_created, an unknown one leaves it dispatched (on_unknown: retry only).
 func (o *Op) EndAttempt(e Ending) error {
 	c := o.change(o.log.ledger.Now())
-	if err := c.endAttempt(e); err != nil {
-		return err
-	}
+	c.endAttempt(e)
 	if c.st.ReadyAt = e.ReadyAt; e.ReadyAt.IsZero() && c.st.State == ledger.Dispatched {
 		c.st.ReadyAt = c.now // or a crash would take the attempt for one that is still on its way
 	}
 	if e.Free {
 		c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
 	}
-	return o.commit(c, c.write(), nil)
+	return o.commit(c, c.write(), o.handBack)
 }
 
-func (c *change) endAttempt(e Ending) error {
+func (c *change) endAttempt(e Ending) {
 	c.end(e)
 	switch {
 	case e.End == ledger.AttemptFailed || e.End == ledger.AttemptNotSent:
@@ -158,15 +132,16 @@ func (c *change) endAttempt(e Ending) error {
 		// (semantics 36). A held one went on behind an unknown attempt by evidence alone: it did not happen.
 		if c.st.BilledMaybe > 0 && !c.op.head.Hold {
 			c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
-			return nil
+			return
 		}
 		c.step(stepRelease, ledger.Event{Reason: e.Reason, Rule: e.Rule})
 	case c.op.head.Hold:
-		return ErrHeld
+		if c.err == nil {
+			c.err = ErrHeld
+		}
 	default:
 		c.step(stepContinue, ledger.Event{Reason: e.Reason, Rule: e.Rule})
 	}
-	return nil
 }
 
 // Await keeps an intent of which nothing is on its way in this owner's hands, in a lane, until it may be sent.
@@ -176,7 +151,7 @@ func (o *Op) Await(lane string, ready time.Time, reason, rule string) error {
 	c.step(stepContinue, ledger.Event{Reason: reason, Rule: rule})
 	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
 	c.st.Lane, c.st.ReadyAt = lane, ready
-	return o.commit(c, c.write(), nil)
+	return o.commit(c, c.write(), o.handBack)
 }
 
 // Settle records the end of the last attempt, confirms its outcome and settles the intent, in one commit.
@@ -185,6 +160,9 @@ func (o *Op) Await(lane string, ready time.Time, reason, rule string) error {
 func (o *Op) Settle(s Settlement, relaxed bool, done func(error)) error {
 	c, w := o.settlement(s)
 	if c.err != nil {
+		if done != nil {
+			done(c.err)
+		}
 		return c.err
 	}
 	w.Relaxed = relaxed
@@ -271,32 +249,39 @@ func (c *change) lose(e ledger.Event) {
 	c.st.Outcome, c.st.LeaseOwner, c.st.ExpiresAt = ledger.OutcomeUnknown, "", time.Time{}
 }
 
-// Discard settles an intent of which nothing was sent.
+// Discard settles an intent of which nothing is on its way and that nobody asks for any more, and releases its key: as
+// discarded, but as failed where an attempt of it may have reached the far side (semantics 8). Beside an attempt that
+// is on its way it is an *IllegalStepError.
 func (o *Op) Discard(reason, rule string) error {
 	c := o.change(o.log.ledger.Now())
-	c.discard(reason, rule)
+	c.giveUp(reason, rule)
 	return o.strict(c, c.write(), nil)
 }
 
-// NotSent settles a dispatched intent whose bytes, as this process knows, never left.
+// NotSent settles a dispatched intent the bytes of whose last attempt, as this process knows, never left. It ends as by
+// Discard: what an earlier attempt may have done is not undone by it.
 func (o *Op) NotSent(reason, rule string) error {
 	c := o.change(o.log.ledger.Now())
-	c.end(Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: rule})
-	c.step(stepRelease, ledger.Event{Reason: reason, Rule: rule})
-	c.discard("not sent", rule)
+	if e := (Ending{End: ledger.AttemptNotSent, Reason: reason, Rule: rule}); mutant.On("discard-behind-unknown") {
+		c.end(e)
+		c.step(stepRelease, ledger.Event{Reason: reason, Rule: rule})
+	} else {
+		c.endAttempt(e)
+	}
+	c.giveUp("not sent", rule)
 	return o.strict(c, c.write(), nil)
 }
 
-func (c *change) discard(reason, rule string) {
+// giveUp settles by what the attempts so far may have done: an intent is created only while none of them can have had an
+// effect, and stays dispatched behind one that may (semantics 2).
+func (c *change) giveUp(reason, rule string) {
+	if c.st.State == ledger.Dispatched {
+		c.require(!c.running, "discard beside an attempt")
+		c.fail(reason, rule)
+		return
+	}
 	c.step(stepDiscard, ledger.Event{Reason: reason, Rule: rule})
 	c.st.Outcome = ledger.OutcomeDiscarded
-}
-
-func (o *Op) neverSent(reason string) {
-	if err := o.NotSent(reason, "semantics 9"); err != nil {
-		o.log.logger.Warn("a late commit could not be marked as never sent; recovery will call it unknown",
-			"intent", o.head.ID, "error", err)
-	}
 }
 
 // Note adds lines to the history without moving the intent: a duplicate seen, a delivery.

@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -381,7 +382,7 @@ func (g *Log) look(ctx context.Context, plan *Plan, r *ledger.Record) (f Finding
 	}
 	if err != nil {
 		g.logger.Warn("a check failed", "intent", r.ID, "by", plan.Name, "error", err)
-		f = Finding{Reason: "the check failed", Evidence: f.Evidence}
+		f = Finding{Reason: cmp.Or(f.Reason, "the check failed"), Evidence: f.Evidence}
 		if errors.Is(err, context.DeadlineExceeded) {
 			f.Reason = "the check took too long"
 		}

@@ -44,7 +44,7 @@ var ErrNotNow = errors.New("the far side cannot be looked at now")
 
 // A Reconciler finds out, without changing anything, whether the effect of an operation took place. Check is called
 // once for each due check and never twice at a time for one operation; ctx bounds it. An error other than ErrNotNow is
-// the same as CannotTell, and is logged. It is safe for concurrent use.
+// the same as CannotTell, and is logged; the Finding's Reason beside it is what the history says of it. It is safe for concurrent use.
 type Reconciler interface {
 	Check(ctx context.Context, r *ledger.Record) (Finding, error)
 }

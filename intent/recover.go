@@ -153,15 +153,15 @@ func (o *Op) interrupt(reason, kind string, crashes int) error {
 	if o.head.Stream && sent {
 		c.st.Visibility, c.st.Partial = ledger.VisPartial, true
 	}
-	return o.fail(c, reason, "semantics 7")
+	c.fail(reason, "semantics 7")
+	return o.strict(c, c.write(), nil)
 }
 
 // fail settles a dispatched intent as failed and releases its key.
-func (o *Op) fail(c *change, reason, rule string) error {
+func (c *change) fail(reason, rule string) {
 	c.step(stepConfirm, ledger.Event{Reason: reason, Rule: rule})
 	c.step(stepSettle, ledger.Event{})
 	c.st.Outcome = ledger.OutcomeFailed
-	return o.strict(c, c.write(), nil)
 }
 
 // free gives up the lease of an intent that stays where it is.
@@ -210,10 +210,7 @@ func (g *Log) expireOne(r *ledger.Record) error {
 	if r.JobID != "" {
 		return o.aged(g.lane(r))
 	}
-	if r.State == ledger.Created {
-		return o.Discard("expired: no request came for it", "semantics 7")
-	}
-	return o.fail(o.change(g.ledger.Now()), "no request came for it", "semantics 7")
+	return o.Discard("expired: no request came for it", "semantics 7")
 }
 
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.

@@ -22,6 +22,7 @@ type clocked struct {
 	mu    sync.Mutex
 	ahead time.Duration
 	gate  chan struct{} // writes wait for it
+	last  chan struct{} // … and then for the one before them, as in every ledger
 }
 
 func (c *clocked) Now() time.Time {
@@ -44,14 +45,19 @@ func (c *clocked) hold(gate chan struct{}) {
 
 func (c *clocked) Enqueue(w *ledger.Write) <-chan struct{} {
 	c.mu.Lock()
-	gate := c.gate
+	gate, before, done := c.gate, c.last, make(chan struct{})
+	if gate != nil {
+		c.last = done
+	}
 	c.mu.Unlock()
 	if gate == nil {
 		return c.Ledger.Enqueue(w)
 	}
-	done := make(chan struct{})
 	go func() {
 		<-gate
+		if before != nil {
+			<-before
+		}
 		<-c.Ledger.Enqueue(w)
 		close(done)
 	}()

@@ -196,12 +196,13 @@ func (a *API) show(w http.ResponseWriter, r *http.Request, tenant string) {
 	case err != nil:
 		a.away(w, err)
 	default:
-		a.write(w, r, rec)
+		a.write(w, r, rec, "")
 	}
 }
 
-func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record) {
+func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record, warning string) {
 	v := View(rec)
+	v.Warning = warning
 	var err error
 	if v.History, err = a.Ledger.History(r.Context(), rec.ID); err != nil {
 		a.away(w, err)
@@ -240,8 +241,10 @@ func (a *API) resolve(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusNotFound, "not_found", "there is no such operation")
 		return
 	}
+	warning := ""
 	if err == nil {
-		err = a.Log.Load(rec).Resolve(outcome, in.By, in.Reason, nil, a.Ledger.Now().Add(a.ttl(rec)))
+		warning = a.tooEarly(r.Context(), rec, outcome)
+		err = a.Log.Load(rec).Resolve(outcome, in.By, in.Reason, nil, a.Ledger.Now().Add(a.termsOf(rec).ttl))
 	}
 	var illegal *intent.IllegalStepError
 	switch {
@@ -251,24 +254,12 @@ func (a *API) resolve(w http.ResponseWriter, r *http.Request) {
 		a.away(w, err)
 	default:
 		a.Logger.Info("resolved by a person", "intent", rec.ID, "outcome", in.Outcome, "by", in.By, "reason", in.Reason)
-		a.show(w, r, "")
+		if rec, err = a.Ledger.Get(r.Context(), rec.ID); err != nil {
+			a.away(w, err)
+			return
+		}
+		a.write(w, r, rec, warning)
 	}
-}
-
-// ttl is how long a resolved success keeps its key.
-func (a *API) ttl(rec *ledger.Record) time.Duration {
-	if s := a.Policy().ToolServer(rec.Workflow); s != nil && rec.Provider == gateway.ToolProvider {
-		p := a.Policy().Call(s, s.Find(rec.Method, strings.TrimPrefix(rec.Path, "/tools/"+s.Name)), rec.Method)
-		return p.TTL
-	}
-	wf := a.Policy().Workflow(rec.Workflow)
-	if rec.Provider == "function" || rec.Provider == "outbox" {
-		wf = a.Policy().ForFunction(rec.Workflow)
-	}
-	if wf != nil {
-		return wf.Idempotency.TTL
-	}
-	return 24 * time.Hour
 }
 
 func (a *API) away(w http.ResponseWriter, err error) {

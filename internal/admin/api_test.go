@@ -146,6 +146,26 @@ func TestResolve(t *testing.T) {
 	}
 }
 
+// TestResolveWarns holds that a person who says "failed" while the far side may still act is told so, and "success" frees no key.
+func TestResolveWarns(t *testing.T) {
+	r := newRig(t)
+	h := r.operators(policy.Auth{})
+	for outcome, warns := range map[string]bool{"failed": true, "success": false} {
+		id := r.unknown("one", "warn-"+outcome)
+		w := send(h, "POST", "/holdfast/v1/intents/"+id+"/resolve", `{"outcome":"`+outcome+`","by":"ada","reason":"looked"}`)
+		var v Intent
+		if err := json.Unmarshal(w.Body.Bytes(), &v); err != nil || w.Code != 200 || v.Outcome != outcome {
+			t.Fatalf("%d %s", w.Code, w.Body)
+		}
+		if strings.Contains(v.Warning, "the far side may still act on it") != warns {
+			t.Errorf("%s: warning %q", outcome, v.Warning)
+		}
+		if strings.Contains(send(h, "GET", "/holdfast/v1/intents/"+id, "").Body.String(), `"warning"`) {
+			t.Error("what was said once is no part of the operation")
+		}
+	}
+}
+
 func TestFiltersAreChecked(t *testing.T) {
 	r := newRig(t)
 	r.unknown("one", "a")

@@ -38,7 +38,7 @@ func (a *API) byKey(w http.ResponseWriter, r *http.Request, tenant, key string) 
 		}
 		fail(w, http.StatusConflict, "conflict", "several tenants use this key; name one of "+strings.Join(names, ", "))
 	default:
-		a.write(w, r, found[0])
+		a.write(w, r, found[0], "")
 	}
 }
 

@@ -22,7 +22,7 @@ func (a *API) jobs(mux *http.ServeMux, tenant scope) {
 	mux.HandleFunc("POST /holdfast/v1/jobs", a.submit)
 	mux.HandleFunc("GET /holdfast/v1/jobs", func(w http.ResponseWriter, r *http.Request) { a.listJobs(w, r, tenant(r)) })
 	for pattern, serve := range map[string]func(http.ResponseWriter, *http.Request, *ledger.Record){
-		"GET /holdfast/v1/jobs/{id}":        a.write,
+		"GET /holdfast/v1/jobs/{id}":        func(w http.ResponseWriter, r *http.Request, rec *ledger.Record) { a.write(w, r, rec, "") },
 		"GET /holdfast/v1/jobs/{id}/result": a.result,
 		"GET /holdfast/v1/jobs/{id}/events": a.events,
 		"DELETE /holdfast/v1/jobs/{id}":     a.cancel,
@@ -161,7 +161,7 @@ func lastError(rec *ledger.Record) string {
 // cancel ends a job that was not dispatched. What is on its way, or may have happened, is not cancelled.
 func (a *API) cancel(w http.ResponseWriter, r *http.Request, rec *ledger.Record) {
 	if rec.State == ledger.Settled && rec.Outcome == ledger.OutcomeDiscarded {
-		a.write(w, r, rec)
+		a.write(w, r, rec, "")
 		return
 	}
 	if rec.State != ledger.Created {
@@ -187,7 +187,7 @@ func (a *API) again(w http.ResponseWriter, r *http.Request, id string) {
 		a.away(w, err)
 		return
 	}
-	a.write(w, r, rec)
+	a.write(w, r, rec, "")
 }
 
 const (

@@ -192,7 +192,7 @@ func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record,
 		a.again(w, r, rec.ID)
 		return
 	case Settles:
-		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeSuccess, v.By, v.Reason, v.Evidence, a.Ledger.Now().Add(a.ttl(rec))))
+		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeSuccess, v.By, v.Reason, v.Evidence, a.Ledger.Now().Add(a.termsOf(rec).ttl)))
 		return
 	}
 	v.NotExecuted = vouched(rec, result)

@@ -55,7 +55,8 @@ type Intent struct {
 	HTTPStatus             int            `json:"http_status"`
 	ClaimUntil             *time.Time     `json:"claim_until"`
 	LeaseOwner             string         `json:"lease_owner"`
-	Call                   *ToolCall      `json:"call,omitempty"` // of an MCP call that is asked for alone
+	Call                   *ToolCall      `json:"call,omitempty"`    // of an MCP call that is asked for alone
+	Warning                string         `json:"warning,omitempty"` // of what was just resolved: why it may be too early
 	History                []ledger.Event `json:"history,omitempty"`
 }
 

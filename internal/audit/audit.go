@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,14 +20,14 @@ var (
 	ErrNoServer = errors.New("name one server: -- CMD ARG… or --url URL")
 	// ErrNoTool is a Config.Tools entry that the server does not have as a write tool.
 	ErrNoTool = errors.New("no such write tool")
-	// ErrProxyNeedsCommand is a Config that has a Proxy and no command to put behind it.
-	ErrProxyNeedsCommand = errors.New("a proxy can be put before a command alone; audit a server on HTTP again at the URL that the gateway serves it under")
+	// ErrNothing is an audit of which nothing came: no tool was there to be audited, or none could be judged.
+	ErrNothing = errors.New("nothing was audited")
 )
 
 // Config is what to audit and how. The zero value of a field is its documented default.
 type Config struct {
 	Command []string          // server on stdio: program, arguments
-	Proxy   []string          // program that the same server is then put behind, "--" and Command after it; empty: not again
+	Proxy   []string          // command of the same server behind a proxy, which is audited then; empty: not again
 	URL     string            // server on streamable HTTP
 	Header  http.Header       // sent with each HTTP request
 	Tools   []string          // only these write tools; empty means all
@@ -55,9 +54,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.connect == nil && (len(c.Command) == 0) == (c.URL == "") {
 		return c, ErrNoServer
 	}
-	if len(c.Proxy) > 0 && len(c.Command) == 0 {
-		return c, ErrProxyNeedsCommand
-	}
 	if !c.AllowWrites && c.Reset == "" {
 		return c, ErrNotAllowed
 	}
@@ -80,32 +76,33 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // Run audits the server's write tools, and returns what it found. A server that fails during the audit costs the tool
-// under test its verdict, not the audit; an error means that nothing can be said at all. With a Proxy the server is
-// audited a second time behind it, and that report is Through in the first.
+// under test its verdict, not the audit; an error means that nothing can be said at all, or nothing of the server behind
+// the proxy where there is a report. With a Proxy the server is audited a second time behind it, and that report is
+// Through in the first. ErrNothing comes with a report, which has no tool, or none that could be judged.
 func Run(ctx context.Context, c Config) (*Report, error) {
 	c, err := c.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	report, err := runOnce(ctx, c)
-	if err != nil || len(c.Proxy) == 0 {
+	if report == nil || err != nil || len(c.Proxy) == 0 {
 		return report, err
 	}
 	fmt.Fprintf(c.Progress, "the same through %s\n", shellLine(c.Proxy))
-	c.Command = slices.Concat(c.Proxy, []string{"--"}, c.Command)
+	c.Command, c.URL, c.Header = c.Proxy, "", nil
 	if report.Through, err = runOnce(ctx, c); err != nil {
-		return nil, fmt.Errorf("behind the proxy: %w", err)
+		return report, fmt.Errorf("behind the proxy: %w", err)
 	}
 	return report, nil
 }
 
 func runOnce(ctx context.Context, c Config) (*Report, error) {
-	a := &auditor{cfg: c, run: newRun(), pool: newPool(), restless: newRestless(), noisy: map[string]bool{}, looked: map[string]look{}}
+	a := newAuditor(c)
 	defer func() { a.server.close() }()
 	if err := a.restart(ctx); err != nil {
 		return nil, err
 	}
-	a.report = &Report{Server: a.server.name(), Target: c.target(), Started: time.Now().UTC()}
+	a.report = &Report{Server: a.server.name(ctx), Target: c.target(), Started: time.Now().UTC()}
 	if err := a.watchIdle(ctx); err != nil {
 		return nil, err
 	}
@@ -123,7 +120,7 @@ func runOnce(ctx context.Context, c Config) (*Report, error) {
 		return nil, err
 	}
 	a.finish()
-	return a.report, nil
+	return a.report, a.report.nothing(len(a.all))
 }
 
 func (c Config) target() string {

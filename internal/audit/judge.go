@@ -54,7 +54,9 @@ func (a *auditor) judge(p pair) Finding {
 	case len(p.d2) > 0 && len(p.d1) > 0 && p.touchedAnother():
 		return p.finding(WrongRecord, "the repeat changed a record that the first call had left alone", effects...)
 	case len(p.d2) > 0 && len(a.changes(p.s0, p.s2)) == 0 && len(p.d1) > 0:
-		return p.finding(DuplicateEffect, "the repeat undid what the first call did", effects...)
+		f := p.finding(DuplicateEffect, "the repeat undid what the first call did", effects...)
+		f.undone = true
+		return f
 	case len(p.d2) > 0 && p.first.wrong() && len(p.d1) > 0:
 		return p.finding(DuplicateEffect, "the first call answered an error although its effect took place, and the repeat had its effect again", effects...)
 	case len(p.d2) > 0 && p.first.wrong():

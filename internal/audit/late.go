@@ -26,6 +26,7 @@ func (a *auditor) lateRepeat(ctx context.Context, s *subject) {
 		return
 	}
 	s.late = nil
+	a.journal.begin(s.t.name, LateRepeat)
 	if sleep(ctx, time.Until(s.lateAt.Add(a.cfg.Late))) != nil {
 		return
 	}
@@ -33,6 +34,10 @@ func (a *auditor) lateRepeat(ctx context.Context, s *subject) {
 		return // a late repeat has nothing to add
 	}
 	fmt.Fprintf(a.cfg.Progress, "      %s: late repeat after %s\n", s.t.name, time.Since(s.lateAt).Round(time.Second))
+	a.step(s, step{LateRepeat, func() (Finding, bool) { return a.repeatLate(ctx, s, p), true }})
+}
+
+func (a *auditor) repeatLate(ctx context.Context, s *subject, p *pair) Finding {
 	a.derived = nil
 	a.derive(ctx, s.t, p.args)
 	a.noted(ctx, s, p.args, p.first)
@@ -47,7 +52,7 @@ func (a *auditor) lateRepeat(ctx context.Context, s *subject) {
 	case f.Verdict.Bad() && !s.bad(f.Verdict) && !(a.intact(d1, p.s1, between) && onlyAdds(a.changes(between, after))):
 		f = a.lateAlone(ctx, s)
 	}
-	s.found(f)
+	return f
 }
 
 // intact reports whether what the first call did is still as it left it.

@@ -30,6 +30,7 @@ func (r *Report) Markdown(out io.Writer) error {
 	if len(r.Moving) > 0 {
 		fmt.Fprintf(&b, "\nThese parts change although nobody writes, and were left out: %s.\n", listing(r.Moving))
 	}
+	r.ends(&b)
 	if len(r.Left) > 0 {
 		b.WriteString("\n## What the audit left behind\n\n")
 		for _, l := range r.Left {
@@ -38,6 +39,19 @@ func (r *Report) Markdown(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// ends says when the server ended by itself, without the proxy and with it.
+func (r *Report) ends(b *strings.Builder) {
+	for _, r := range []*Report{r, r.Through} {
+		if r == nil || len(r.Ended) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "\nThe server ended by itself %s, and was started again:\n\n", plural(len(r.Ended), "time"))
+		for _, e := range r.Ended {
+			fmt.Fprintf(b, "- %s\n", safe(e.String()))
+		}
+	}
 }
 
 // compared is a table of the verdicts without the proxy and with it.

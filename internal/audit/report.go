@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -41,6 +42,12 @@ const (
 	Unhurried  = "twice, with a long wait after each"
 )
 
+// What the audit does beside probes, for the ends of a server that come then.
+const (
+	idleWatch = "before the first write"
+	firstCall = "first calls, for arguments that work"
+)
+
 // Finding is what one probe showed.
 type Finding struct {
 	Probe    string   `json:"probe"`
@@ -48,6 +55,8 @@ type Finding struct {
 	Says     string   `json:"says"`               // in a sentence
 	Evidence []string `json:"evidence,omitempty"` // what the reads and the answers showed
 	Args     Args     `json:"arguments,omitempty"`
+
+	undone bool // the verdict rests on something that is gone
 }
 
 // ToolReport is the outcome for one write tool.
@@ -73,6 +82,7 @@ type Report struct {
 	Moving  []string     `json:"changes_by_itself"` // parts of them that differ although nobody writes, and were left out
 	Tools   []ToolReport `json:"tools"`
 	Through *Report      `json:"through_proxy,omitempty"` // of the same server behind the proxy
+	Ended   []Ended      `json:"server_ended,omitempty"`  // times that the server ended by itself, and was started again
 	Left    []string     `json:"left_behind"`             // what the audit's writes left on the server, as far as reads show it
 }
 
@@ -105,6 +115,19 @@ func (r *Report) find(tool string) (ToolReport, bool) {
 // Failed reports whether any tool has a finding.
 func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Tools, func(t ToolReport) bool { return t.Verdict.Bad() })
+}
+
+// nothing says why nothing came of the audit of a server with so many tools; nil: something did.
+func (r *Report) nothing(tools int) error {
+	switch {
+	case len(r.Tools) == 0 && tools == 0:
+		return fmt.Errorf("%w: the server lists no tool", ErrNothing)
+	case len(r.Tools) == 0:
+		return fmt.Errorf("%w: the server's %s all say readOnlyHint: true, and none was seen to write", ErrNothing, plural(tools, "tool"))
+	case r.Count(CannotTell) == len(r.Tools):
+		return fmt.Errorf("%w: no tool could be judged; the report says of each what is missing", ErrNothing)
+	}
+	return nil
 }
 
 // Count is how many tools have a verdict.

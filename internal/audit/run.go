@@ -29,6 +29,12 @@ type auditor struct {
 	subjects []*subject
 	makers   []*subject // tools whose calls make records, with a recipe that works
 	report   *Report
+	journal  *journal
+}
+
+func newAuditor(c Config) *auditor {
+	return &auditor{cfg: c, run: newRun(), pool: newPool(), restless: newRestless(), noisy: map[string]bool{}, looked: map[string]look{},
+		journal: &journal{probe: idleWatch}}
 }
 
 // restart connects anew; the first time it also asks what the server has.
@@ -41,7 +47,7 @@ func (a *auditor) restart(ctx context.Context) error {
 		}
 	}
 	var err error
-	if a.server, err = dial(ctx, a.cfg); err != nil {
+	if a.server, err = dial(ctx, a.cfg, a.journal); err != nil {
 		return err
 	}
 	known := a.all
@@ -92,6 +98,7 @@ func (a *auditor) tool(ctx context.Context, t *tool) error {
 			return err
 		}
 	}
+	a.journal.begin(t.name, firstCall)
 	s := &subject{t: t, quiet: a.cfg.Settle}
 	a.subjects = append(a.subjects, s)
 	limited, cancel := context.WithTimeout(ctx, a.cfg.Limit)
@@ -114,8 +121,9 @@ func (a *auditor) probe(ctx context.Context, s *subject) {
 	s.late, s.lateAt = first, time.Now()
 	steps := a.steps(ctx, s)
 	for i := 0; i < len(steps) && ctx.Err() == nil; i++ {
+		a.journal.begin(s.t.name, steps[i].name)
 		a.seed(ctx, s)
-		steps[i]()
+		a.step(s, steps[i])
 		if s.slow && s.quiet < a.cfg.Late && !s.bad(DuplicateEffect, WrongRecord) {
 			a.slower(ctx, s)
 			i = -1
@@ -126,30 +134,56 @@ func (a *auditor) probe(ctx context.Context, s *subject) {
 	}
 }
 
+// step is one probe. asked is false where it did not apply.
+type step struct {
+	name string
+	try  func() (f Finding, asked bool)
+}
+
+// step makes a probe. Where the server ended under it, what was in memory alone is gone, and nobody undid or lost it.
+func (a *auditor) step(s *subject, p step) {
+	before := a.journal.count()
+	f, asked := p.try()
+	if !asked {
+		return
+	}
+	if ended := a.journal.count() - before; ended > 0 {
+		f.Evidence = append(f.Evidence, "the server ended by itself during this probe, and was started again")
+		if f.undone || f.Verdict == LostWrite {
+			f.Verdict, f.Says = CannotTell, "the server ended during the probe, and what it kept in memory with it"
+		}
+	}
+	s.found(f)
+}
+
 // steps are the probes of a tool in their order. What a finding has made pointless is left out.
-func (a *auditor) steps(ctx context.Context, s *subject) []func() {
+func (a *auditor) steps(ctx context.Context, s *subject) []step {
 	worst := func() bool { return s.bad(DuplicateEffect, WrongRecord) }
-	return []func(){
-		func() { s.found(a.firstSequence(ctx, s)) },
-		func() { s.found(a.atOnce(ctx, s)) },
-		func() { s.found(a.sequence(ctx, s, LostReply, s.quiet, true)) },
-		func() {
-			if s.once != nil && !worst() && !mutant.On("audit-never-gives-up") {
-				s.found(a.givenUp(ctx, s))
+	always := func(probe func() Finding) func() (Finding, bool) {
+		return func() (Finding, bool) { return probe(), true }
+	}
+	return []step{
+		{InSequence, always(func() Finding { return a.firstSequence(ctx, s) })},
+		{AtOnce, always(func() Finding { return a.atOnce(ctx, s) })},
+		{LostReply, always(func() Finding { return a.sequence(ctx, s, LostReply, s.quiet, true) })},
+		{GivenUp, func() (f Finding, asked bool) {
+			if asked = s.once != nil && !worst() && !mutant.On("audit-never-gives-up"); asked {
+				f = a.givenUp(ctx, s)
 			}
-		},
-		func() {
-			if s.once != nil && !(s.quiet > a.cfg.Settle && worst()) {
-				s.found(a.manyAtOnce(ctx, s))
+			return f, asked
+		}},
+		{ManyAtOnce, func() (f Finding, asked bool) {
+			if asked = s.once != nil && !(s.quiet > a.cfg.Settle && worst()); asked {
+				f = a.manyAtOnce(ctx, s)
 			}
-		},
-		func() {
+			return f, asked
+		}},
+		{WriteAgain, func() (f Finding, asked bool) {
 			if s.once != nil && !s.consumes() && !worst() {
-				if f, asked := a.writeAgain(ctx, s); asked {
-					s.found(f)
-				}
+				f, asked = a.writeAgain(ctx, s)
 			}
-		},
+			return f, asked
+		}},
 	}
 }
 
@@ -215,7 +249,8 @@ func (a *auditor) endOf(ctx context.Context, s *subject) {
 	fmt.Fprintf(a.cfg.Progress, "      %s: an effect came late; once more, with a wait of %s\n", s.t.name, a.cfg.Late)
 	s.notes = append(s.notes, "its effects come after its answer, and not all at once")
 	s.findings = slices.DeleteFunc(s.findings, func(f Finding) bool { return f.Probe != ManyAtOnce && f.Verdict == CannotTell })
-	s.found(a.sequence(ctx, s, Unhurried, a.cfg.Late, false))
+	a.journal.begin(s.t.name, Unhurried)
+	a.step(s, step{Unhurried, func() (Finding, bool) { return a.sequence(ctx, s, Unhurried, a.cfg.Late, false), true }})
 }
 
 // trial finds arguments that have an effect. The call that had it waits for its late repeat.
@@ -297,8 +332,13 @@ func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, map
 // finish writes the report.
 func (a *auditor) finish() {
 	for _, s := range a.subjects {
-		a.report.Tools = append(a.report.Tools, s.conclude())
+		t := s.conclude()
+		if note := a.journal.endNote(t.Name); note != "" {
+			t.Notes = append(t.Notes, note)
+		}
+		a.report.Tools = append(a.report.Tools, t)
 	}
+	a.report.Ended = a.journal.list()
 	if a.report.Tools == nil {
 		a.report.Tools = []ToolReport{}
 	}

@@ -33,10 +33,11 @@ type server struct {
 	mu      sync.Mutex // over the session: two calls at once may both find it broken
 	session *mcp.ClientSession
 	tap     *tap
+	journal *journal
 }
 
-func dial(ctx context.Context, cfg Config) (*server, error) {
-	s := &server{cfg: cfg, tap: newTap()}
+func dial(ctx context.Context, cfg Config, j *journal) (*server, error) {
+	s := &server{cfg: cfg, tap: newTap(), journal: j}
 	if err := s.connect(ctx); err != nil {
 		return nil, err
 	}
@@ -60,7 +61,23 @@ func (s *server) connect(ctx context.Context) error {
 		return fmt.Errorf("connecting to %s: %w; run the server by itself to see what it says", s.cfg.target(), err)
 	}
 	s.session = session
+	go func() { s.lost(session, session.Wait()) }()
 	return nil
+}
+
+// lost forgets a session that ended by itself, so that the next call makes a new one.
+func (s *server) lost(session *mcp.ClientSession, why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.session != session {
+		return
+	}
+	if why == nil {
+		why = io.EOF
+	}
+	s.journal.end(why)
+	s.session = nil
+	go func() { _ = session.Close() }() // may wait for a process to end; the next call does not
 }
 
 func (s *server) transport() mcp.Transport {
@@ -82,9 +99,9 @@ func (s *server) close() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.session != nil {
-		_ = s.session.Close() // how a server ends is not under test
+	if session := s.session; session != nil {
 		s.session = nil
+		_ = session.Close() // how a server ends is not under test
 	}
 }
 
@@ -100,18 +117,21 @@ func (s *server) live(ctx context.Context) (*mcp.ClientSession, error) {
 	return s.session, nil
 }
 
-// broken forgets a session, so that the next call makes a new one.
-func (s *server) broken(session *mcp.ClientSession) {
+// leave forgets a session whose client is to come back in another.
+func (s *server) leave(session *mcp.ClientSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.session == session {
 		s.session = nil
-		go func() { _ = session.Close() }() // may wait for a process to end; the next call does not
 	}
 }
 
-func (s *server) name() string {
-	if r := s.session.InitializeResult(); r != nil && r.ServerInfo != nil {
+func (s *server) name(ctx context.Context) string {
+	session, err := s.live(ctx)
+	if err != nil {
+		return ""
+	}
+	if r := session.InitializeResult(); r != nil && r.ServerInfo != nil {
 		return strings.TrimSpace(r.ServerInfo.Name + " " + r.ServerInfo.Version)
 	}
 	return ""
@@ -119,19 +139,38 @@ func (s *server) name() string {
 
 // tools are all tools of the server.
 func (s *server) tools(ctx context.Context) ([]*tool, error) {
+	session, err := s.live(ctx)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
 	var out []*tool
-	for t, err := range s.session.Tools(ctx, nil) {
+	seen, cursors := map[string]bool{}, map[string]bool{}
+	for p := (&mcp.ListToolsParams{}); ; {
+		page, err := session.ListTools(ctx, p)
 		if err != nil {
 			return nil, fmt.Errorf("listing the server's tools: %w", err)
 		}
-		if len(out) == maxTools {
-			return nil, fmt.Errorf("the server lists more than %d tools; name those to audit in a smaller server", maxTools)
+		for _, t := range page.Tools {
+			if seen[t.Name] {
+				continue
+			}
+			if len(out) == maxTools {
+				return nil, fmt.Errorf("the server lists more than %d different tools, and so many are not audited at once", maxTools)
+			}
+			seen[t.Name] = true
+			out = append(out, newTool(t, s.tap.hintsOf(t.Name)))
 		}
-		out = append(out, newTool(t, s.tap.hintsOf(t.Name)))
+		if p.Cursor = page.NextCursor; p.Cursor == "" {
+			return out, nil
+		}
+		if cursors[p.Cursor] || len(cursors) == maxTools {
+			return nil, fmt.Errorf("the server's list of tools has no end: after %s in %s its cursor is %q once more; mend its paging of tools/list",
+				plural(len(out), "tool"), plural(len(cursors)+1, "page"), cut(p.Cursor, 60))
+		}
+		cursors[p.Cursor] = true
 	}
-	return out, nil
 }
 
 // resources are the URIs that the server lists; a server without resources has none.
@@ -155,14 +194,12 @@ func (s *server) resources(ctx context.Context) []string {
 	return out
 }
 
+// resource reads one. A server that was lost over it is asked once more, as for a read tool.
 func (s *server) resource(ctx context.Context, uri string) (any, error) {
-	session, err := s.live(ctx)
-	if err != nil {
-		return nil, err
+	r, err := s.readResource(ctx, uri)
+	if hungUp(err) {
+		r, err = s.readResource(ctx, uri)
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	r, err := session.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +212,20 @@ func (s *server) resource(ctx context.Context, uri string) (any, error) {
 		parts = append(parts, parseText(c.Text))
 	}
 	return single(parts), nil
+}
+
+func (s *server) readResource(ctx context.Context, uri string) (*mcp.ReadResourceResult, error) {
+	session, err := s.live(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	r, err := session.ReadResource(ctx, &mcp.ReadResourceParams{URI: uri})
+	if hungUp(err) {
+		s.lost(session, err)
+	}
+	return r, err
 }
 
 // call sends one tools/call, and says how it ended. It never repeats a call by itself.
@@ -194,13 +245,19 @@ func (s *server) callOn(ctx context.Context, session *mcp.ClientSession, tool st
 	return a
 }
 
-// read is call for a reader: the result as it came, or how the call ended without one.
-func (s *server) read(ctx context.Context, tool string, args Args) (*mcp.CallToolResult, answer) {
-	session, err := s.live(ctx)
-	if err != nil {
-		return nil, answer{err: err}
+// read is call for a reader: the result as it came, or how the call ended without one. A server that was lost over it is
+// asked once more: what it shows then is its state, and the error would not be.
+func (s *server) read(ctx context.Context, tool string, args Args) (r *mcp.CallToolResult, ended answer) {
+	for range 2 {
+		session, err := s.live(ctx)
+		if err != nil {
+			return nil, answer{err: err}
+		}
+		if r, ended = s.resultOn(ctx, session, tool, args); !hungUp(ended.err) {
+			break
+		}
 	}
-	return s.resultOn(ctx, session, tool, args)
+	return r, ended
 }
 
 func (s *server) resultOn(ctx context.Context, session *mcp.ClientSession, tool string, args Args) (*mcp.CallToolResult, answer) {
@@ -210,12 +267,17 @@ func (s *server) resultOn(ctx context.Context, session *mcp.ClientSession, tool 
 	switch {
 	case err == nil:
 		return r, answer{}
-	case errors.Is(err, mcp.ErrConnectionClosed), errors.Is(err, io.EOF), errors.Is(err, mcp.ErrSessionMissing):
-		s.broken(session)
+	case hungUp(err):
+		s.lost(session, err)
 	case wait.Err() != nil && ctx.Err() == nil:
 		return nil, answer{err: fmt.Errorf("no answer within %s", s.cfg.Timeout), silent: true}
 	}
 	return nil, answer{err: err}
+}
+
+// hungUp reports whether a call failed because its session is over.
+func hungUp(err error) bool {
+	return errors.Is(err, mcp.ErrConnectionClosed) || errors.Is(err, io.EOF) || errors.Is(err, mcp.ErrSessionMissing)
 }
 
 // callLost sends one tools/call whose answer the client does not get: over HTTP the connection breaks before it, over
@@ -230,10 +292,11 @@ func (s *server) callLost(ctx context.Context, tool string, args Args) answer {
 	defer cancel()
 	lost := s.tap.lose(cancel)
 	defer s.tap.keep()
-	_, err = session.CallTool(wait, &mcp.CallToolParams{Name: tool, Arguments: args})
-	if len(s.cfg.Command) == 0 {
-		s.broken(session)
+	if len(s.cfg.Command) == 0 { // before the break, which is not the server's
+		s.leave(session)
+		defer func() { go session.Close() }() // may wait; the next call does not
 	}
+	_, err = session.CallTool(wait, &mcp.CallToolParams{Name: tool, Arguments: args})
 	select {
 	case raw := <-lost:
 		return wireAnswer(raw)

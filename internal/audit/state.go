@@ -250,7 +250,7 @@ func (a *auditor) settled(ctx context.Context, from state, quiet time.Duration) 
 		at := time.Since(begun)
 		now := a.snapshot(ctx)
 		moves := len(a.changes(last, now)) > 0
-		if moves {
+		if moves && (n > 0 || time.Since(begun) > a.cfg.Settle) { // what a short first look finds was there with the answer
 			changed = at
 		}
 		if moves && n > 1 && at > limit {

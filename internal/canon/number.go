@@ -146,3 +146,18 @@ func insert(dst []byte, i int, s string) []byte {
 	copy(dst[i:], s)
 	return dst
 }
+
+// maxNumber bounds what is taken for a number's text.
+const maxNumber = 64
+
+// IsNumber says whether text is a number in canonical form: "7", but neither "07" nor "7.0", which may be two things to whoever
+// wrote them.
+func IsNumber(text []byte) bool {
+	if len(text) == 0 || len(text) > maxNumber || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
+		return false
+	}
+	var e Encoder
+	var buf [2 * maxNumber]byte
+	form, err := e.Append(buf[:0], text, nil)
+	return err == nil && bytes.Equal(form, text)
+}

@@ -61,12 +61,15 @@ func checkFiles(out, report io.Writer, files []string, printed bool) error {
 	refused := false
 	for i, file := range files {
 		c, faults := policy.Load(filepath.Clean(file), os.LookupEnv)
+		if c != nil {
+			faults = append(faults, c.CheckFiles(os.Stat)...)
+		}
 		for _, f := range faults {
 			if _, err := fmt.Fprintln(report, f); err != nil {
 				return err
 			}
 		}
-		if c == nil {
+		if policy.Refused(faults) {
 			refused = true
 			continue
 		}

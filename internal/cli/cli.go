@@ -23,7 +23,8 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/policy"
 )
 
-// Main runs the command line and returns the exit status: 0, 1 on a failure or finding, 2 on wrong usage.
+// Main runs the command line and returns the exit status: 0, 1 on a failure or finding, 2 on wrong usage and where a check
+// that tells findings by its status could not be made.
 func Main(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
@@ -35,7 +36,7 @@ func Main(args []string) int {
 	}
 	fmt.Fprintln(os.Stderr, "holdfast: "+err.Error())
 	var usage *usageError
-	if !started || errors.As(err, &usage) {
+	if !started || errors.As(err, &usage) || errors.Is(err, errNoCheck) {
 		return 2
 	}
 	return 1
@@ -53,6 +54,9 @@ func onStart(cmd *cobra.Command, f func()) {
 		onStart(sub, f)
 	}
 }
+
+// errNoCheck marks a check that could not be made, where a status of 1 would say that it has found something.
+var errNoCheck = errors.New("no check was made")
 
 // usageError is a command line that cannot be understood.
 type usageError struct{ err error }

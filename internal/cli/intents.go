@@ -245,6 +245,7 @@ func intentsResolveCommand() *cobra.Command {
 		Short: "Settle an unknown outcome by a person's word, which the log keeps",
 		Long: `Settle an unknown outcome by a person's word. Look at the far side first: success keeps the key, so that a repeated
 request does nothing; failed releases it, so that a repeated request is executed. The log keeps who said so, and why.
+Where a slow service may still act on the call (its quiet period is not over), failed warns: look again before it is repeated.
 
 KEY_OR_ID is an id or its beginning, a full idem:… key or the caller's own. ` + "`holdfast intents list --state unknown`" + ` lists
 what can be resolved.
@@ -270,6 +271,9 @@ With --store it goes through whatever process holds the store, an mcp proxy too;
 				id := v.ID
 				if v, err = api.resolve(cmd.Context(), id, r); err != nil {
 					return fmt.Errorf("%s: %w", id, err)
+				}
+				if v.Warning != "" {
+					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", clean(v.Warning, 0))
 				}
 				if asJSON {
 					return writeJSON(cmd.OutOrStdout(), v)

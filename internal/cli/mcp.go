@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -49,8 +50,8 @@ configuration, be it a command or a URL, or a command given after --. Calls of w
 are sent: one that is repeated gets the stored answer, and one whose outcome is not known is not sent again.
 
 The log is that of the configuration, else ./holdfast.db. Where a gateway or another proxy holds it, this one works through that
-process, over a socket beside the file. --store names another file; a client that starts servers in a folder of its own choosing
-needs one of --config and --store.`,
+process, over a socket beside the file, and takes the log over when that process has ended. --store names another file; a
+client that starts servers in a folder of its own choosing needs one of --config and --store.`,
 		Example: `  holdfast mcp proxy --server orders --config holdfast.yaml
   holdfast mcp proxy --store ~/.local/share/holdfast.db -- npx -y @modelcontextprotocol/server-memory`,
 		Args: cobra.ArbitraryArgs,
@@ -85,7 +86,7 @@ const leaveWait = 1500 * time.Millisecond
 func runProxy(ctx context.Context, f proxyFlags, command []string, logger *slog.Logger, in io.Reader, out io.Writer) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	c := holdfast.Config{File: f.config, Env: f.env, Embedded: true, Logger: logger, Stderr: os.Stderr}
+	c := holdfast.Config{File: f.config, Env: f.env, Embedded: true, Passing: true, Logger: logger, Stderr: os.Stderr}
 	if c.File == "" {
 		if _, err := os.Stat(configHere); err == nil {
 			c.File = configHere
@@ -98,22 +99,40 @@ func runProxy(ctx context.Context, f proxyFlags, command []string, logger *slog.
 	if f.store != "" {
 		c.Store = "sqlite:" + path
 	}
-	engine, err := holdfast.New(c)
-	if err != nil {
-		return err
-	}
 	name := f.server
 	if name == "" {
 		name = adHocName(command)
 	}
-	err = engine.Start(ctx)
-	if errors.Is(err, ledger.ErrLocked) {
-		return attachProxy(ctx, path, name, command, logger, in, out)
+	engine, err := startEngine(ctx, c)
+	for began := time.Now(); errors.Is(err, ledger.ErrLocked); engine, err = startEngine(ctx, c) {
+		if _, err := os.Stat(mcp.SocketPath(path)); err == nil {
+			return attachProxy(ctx, &heir{config: c, store: path, server: f.server}, name, command, in, out)
+		}
+		if time.Since(began) > lockWait || ctx.Err() != nil {
+			return fmt.Errorf("the process that holds the store offers no socket %s to work through; give this proxy a store of its own with --store: %w",
+				mcp.SocketPath(path), err)
+		}
+		time.Sleep(lockLook)
 	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(serveProxy(ctx, engine, name, command, in, out), stopProxy(engine))
+}
+
+// A client that starts its proxy anew may not wait for the old one, which takes up to leaveWait to end and offers no
+// socket by then.
+const (
+	lockWait = 2 * leaveWait
+	lockLook = 50 * time.Millisecond
+)
+
+func startEngine(ctx context.Context, c holdfast.Config) (*holdfast.Engine, error) {
+	engine, err := holdfast.New(c)
+	if err != nil {
+		return nil, err
+	}
+	return engine, engine.Start(ctx)
 }
 
 func serveProxy(ctx context.Context, e *holdfast.Engine, name string, command []string, in io.Reader, out io.Writer) error {
@@ -131,23 +150,64 @@ func stopProxy(e *holdfast.Engine) error {
 	return e.Stop(drain)
 }
 
-// attachProxy works through the process that holds the store.
-func attachProxy(ctx context.Context, path, name string, command []string, logger *slog.Logger, in io.Reader, out io.Writer) error {
-	socket := mcp.SocketPath(path)
-	if _, err := os.Stat(socket); err != nil {
-		return fmt.Errorf("the store %s is held by another process, which offers no socket %s to work through; give this proxy a store of its own with --store: %w",
-			path, socket, ledger.ErrLocked)
-	}
-	var ad *mcp.Command
+// attachProxy works through the process that holds the store, and takes its place once that has ended.
+func attachProxy(ctx context.Context, next *heir, name string, command []string, in io.Reader, out io.Writer) error {
+	socket := mcp.SocketPath(next.store)
+	a := mcp.Attachment{Socket: socket, Server: name, TakeOver: next.takeOver, Logger: next.config.Logger}
 	if len(command) > 0 {
 		dir, err := os.Getwd()
 		if err != nil {
 			return err
 		}
-		ad = &mcp.Command{Args: command, Env: os.Environ(), Dir: dir}
+		a.Command = &mcp.Command{Args: command, Env: os.Environ(), Dir: dir}
 	}
-	logger.Info("another process holds the store; working through it", "socket", socket)
-	return mcp.Attach(ctx, socket, name, ad, logger, in, out)
+	a.Logger.Info("another process holds the store; working through it", "socket", socket)
+	return errors.Join(mcp.Attach(ctx, a, in, out), next.stop())
+}
+
+// heir is an attached proxy's own engine, which it starts when the process that held the store has ended.
+type heir struct {
+	config        holdfast.Config
+	store, server string // server is one of the configuration, or empty
+
+	mu     sync.Mutex
+	engine *holdfast.Engine
+	over   bool // the client has gone
+}
+
+// takeOver starts the engine. A proxy whose configuration lacks its server would take the store from those that have it, for
+// nothing.
+func (h *heir) takeOver(ctx context.Context) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.over {
+		return errors.New("its client has gone")
+	}
+	engine, err := holdfast.New(h.config)
+	if err != nil {
+		return err
+	}
+	if h.server != "" && !engine.HasMCP(h.server) {
+		return fmt.Errorf("its own configuration has no MCP server %q; start the process that has it again, or give this proxy its --config", h.server)
+	}
+	if err := engine.Start(context.WithoutCancel(ctx)); err != nil { // it is not the call's alone
+		return err
+	}
+	if _, err := os.Stat(mcp.SocketPath(h.store)); err != nil {
+		return errors.Join(fmt.Errorf("its socket cannot be opened; a shorter path may do: %w", err), stopProxy(engine))
+	}
+	h.engine = engine
+	return nil
+}
+
+func (h *heir) stop() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.over = true
+	if h.engine == nil {
+		return nil
+	}
+	return stopProxy(h.engine)
 }
 
 // path is the store's file.

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,8 @@ once. What the repeat did is read from the server's own read tools and resources
 are made from each tool's schema, from records that the read tools show, and from --args or --traffic.
 
 It writes, so it asks for --allow-writes (a server whose data may change) or --reset (a command that restores it; it
-is run before each tool, with the server stopped). Exit status 1 means findings, 2 wrong usage.
+is run before each tool, with the server stopped). Exit status 1 means findings; 2 that there was nothing to find them in: wrong
+usage, a server that does not start or has no write tool, or none that could be judged.
 
 With --through-proxy the same audit is made a second time, with holdfast mcp proxy and a log of its own before the
 server, and the report says of each tool what it was before and what it is behind the proxy. A late repeat can only show
@@ -79,7 +81,7 @@ func (o *auditOptions) run(cmd *cobra.Command, args []string) error {
 		o.cfg.Progress, o.cfg.Stderr = cleanLines{cmd.ErrOrStderr()}, cleanLines{cmd.ErrOrStderr()}
 	}
 	if o.proxy {
-		forget, err := o.behindProxy()
+		forget, err := o.behindProxy(args)
 		if err != nil {
 			return err
 		}
@@ -87,23 +89,31 @@ func (o *auditOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	report, err := audit.Run(cmd.Context(), o.cfg)
 	switch {
-	case errors.Is(err, audit.ErrProxyNeedsCommand), errors.Is(err, audit.ErrNotAllowed), errors.Is(err, audit.ErrNoServer), errors.Is(err, audit.ErrNoTool):
+	case errors.Is(err, audit.ErrNotAllowed), errors.Is(err, audit.ErrNoServer), errors.Is(err, audit.ErrNoTool):
 		return &usageError{err}
-	case err != nil:
-		return err
+	case report == nil:
+		return unaudited{err}
 	}
 	if err := o.print(cmd.OutOrStdout(), report); err != nil {
 		return err
 	}
-	if report.Failed() {
-		return fmt.Errorf("%w: %s", errFindings, report.Summary())
+	switch {
+	case report.Failed():
+		return errors.Join(fmt.Errorf("%w: %s", errFindings, report.Summary()), err)
+	case err != nil:
+		return unaudited{err}
 	}
 	return nil
 }
 
+// unaudited is why an audit has nothing to say.
+type unaudited struct{ error }
+
+func (e unaudited) Unwrap() []error { return []error{e.error, errNoCheck} }
+
 // behindProxy makes our own program the proxy, with a log and a configuration of its own: what stands in the current
 // folder is neither read nor written.
-func (o *auditOptions) behindProxy() (forget func(), err error) {
+func (o *auditOptions) behindProxy(command []string) (forget func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -114,12 +124,42 @@ func (o *auditOptions) behindProxy() (forget func(), err error) {
 	}
 	forget = func() { _ = os.RemoveAll(dir) } // a leftover in the system's folder for such harms nobody
 	config := filepath.Join(dir, "holdfast.yaml")
-	if err := os.WriteFile(config, []byte("env: audit\n"), 0o600); err != nil {
+	text, err := proxyConfig(o.cfg.URL, o.cfg.Header)
+	if err == nil {
+		err = os.WriteFile(config, text, 0o600) // there may be a credential among the headers
+	}
+	if err != nil {
 		forget()
 		return nil, err
 	}
 	o.cfg.Proxy = []string{self, "mcp", "proxy", "--config", config, "--store", filepath.Join(dir, "audit.db")}
+	if o.cfg.URL != "" {
+		o.cfg.Proxy = append(o.cfg.Proxy, "--server", auditedName)
+	} else {
+		o.cfg.Proxy = slices.Concat(o.cfg.Proxy, []string{"--"}, command)
+	}
 	return forget, nil
+}
+
+// auditedName is that of a server on HTTP in the proxy's configuration.
+const auditedName = "audited"
+
+// proxyConfig is the proxy's configuration: the server, where it is on HTTP. JSON is YAML, too.
+func proxyConfig(address string, headers http.Header) ([]byte, error) {
+	config := map[string]any{"env": "audit"}
+	if address != "" {
+		literal := strings.NewReplacer("${", "$${").Replace // what is a reference in a configuration is none here
+		set := map[string]string{}
+		for name, values := range headers {
+			set[name] = literal(strings.Join(values, ", "))
+		}
+		server := map[string]any{"url": literal(address)}
+		if len(set) > 0 {
+			server["headers"] = set
+		}
+		config["mcp"] = map[string]any{"servers": map[string]any{auditedName: server}}
+	}
+	return json.Marshal(config)
 }
 
 // errFindings makes the exit status 1 when the audit itself went well.
@@ -196,10 +236,25 @@ func (o *auditOptions) print(out io.Writer, r *audit.Report) error {
 	for _, t := range r.Tools {
 		printFindings(out, t)
 	}
+	printEnded(out, "", r)
+	if r.Through != nil {
+		printEnded(out, "through the proxy, ", r.Through)
+	}
 	if len(r.Left) > 0 {
 		fmt.Fprintf(out, "\nthe audit left %s on the server; --json lists them\n", plural(len(r.Left), "change"))
 	}
 	return nil
+}
+
+// printEnded says when the server ended by itself.
+func printEnded(out io.Writer, where string, r *audit.Report) {
+	if len(r.Ended) == 0 {
+		return
+	}
+	fmt.Fprintf(out, "\n%sthe server ended by itself %s, and was started again:\n", where, plural(len(r.Ended), "time"))
+	for _, e := range r.Ended {
+		fmt.Fprintf(out, "  %s\n", clean(e.String(), 240))
+	}
 }
 
 // printFindings shows the first probe with each verdict, and the notes.

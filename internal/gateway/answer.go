@@ -53,14 +53,16 @@ func (c *call) answerFrom(cur *cursor) *Error {
 		return errStreamLost
 	}
 	c.headers(h)
-	c.whole = c.pump(cur, h)
+	if c.whole = c.pump(cur, h); !c.whole {
+		panic(http.ErrAbortHandler) // a client that closed its side only would take the end for the answer's (semantics 24)
+	}
 	c.delivered()
 	return nil
 }
 
 // delivered is the far side of an answer: a crash there finds it with the client, out of every buffer.
 func (c *call) delivered() {
-	if mutant.Built {
+	if mutant.Crashes("answer.after") {
 		_ = http.NewResponseController(c.w).Flush()
 		mutant.Point("answer.after")
 	}
@@ -169,6 +171,7 @@ func (c *call) operation(out http.Header) {
 // It reports whether the client was given everything.
 func (c *call) pump(cur *cursor, h *head) bool {
 	ctx := c.r.Context()
+	c.out.chunked = h.stream || c.bridging
 	rc := http.NewResponseController(c.w)
 	write := func(p []byte) error { _, err := c.w.Write(p); return err }
 	cutter := c.newCutter(h.contentType())
@@ -178,6 +181,7 @@ func (c *call) pump(cur *cursor, h *head) bool {
 			return false
 		}
 		if end != nil {
+			c.out.last = true
 			if cutter != nil && cutter.n < cutter.after {
 				panic(http.ErrAbortHandler) // it ended before the event to resume behind: not the recording that was meant
 			}
@@ -185,6 +189,11 @@ func (c *call) pump(cur *cursor, h *head) bool {
 				return false
 			}
 			return c.finish(cur, end)
+		}
+		c.out.last = cur.last
+		ending := cur.final || cur.last && c.receipts()
+		if ending {
+			c.ending.Store(true)
 		}
 		if cutter != nil {
 			err = cutter.feed(p, write)
@@ -197,6 +206,19 @@ func (c *call) pump(cur *cursor, h *head) bool {
 		if h.stream && !more {
 			_ = rc.Flush()
 		}
+		if ending {
+			c.gaveLast(cur)
+		}
+	}
+}
+
+// gaveLast notes what can be known of the last event: that it was taken, or else where on the connection it ends, if it is
+// written.
+func (c *call) gaveLast(cur *cursor) {
+	if c.receipts() {
+		c.taken = true
+	} else if conn := c.connection(); conn != nil && !cur.last {
+		c.end = conn.sent.Load()
 	}
 }
 
@@ -219,7 +241,7 @@ func (c *call) finish(cur *cursor, end *ending) bool {
 // replayStored answers with a settled answer.
 func (c *call) replayStored(s *stored) *Error {
 	if c.clashes(s.fp) {
-		return reused(s.id)
+		return c.reused(s.id)
 	}
 	c.g.observer.Duplicate(c.wf.Name, "settled")
 	if s.reason != "" {
@@ -261,8 +283,10 @@ func (c *call) replayStored(s *stored) *Error {
 		c.lateRefusal(&head{status: s.answer.HTTPStatus, failed: true}, s.body)
 		return nil
 	}
+	c.out.last, c.out.chunked = true, c.bridging
 	_, err := c.w.Write(body)
 	c.whole = err == nil
+	c.taken = c.whole && c.receipts()
 	return nil
 }
 

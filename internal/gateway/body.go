@@ -132,7 +132,7 @@ func (c *call) collect(from io.Reader, announced, limit int64) ([]byte, error) {
 }
 
 func (c *call) charged(n int) error {
-	if !c.g.mem.take(n) {
+	if !c.g.mem.Take(n) {
 		return errorf(CodeShed, "limits.body_memory is used up by calls in progress")
 	}
 	c.charge += n

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
 )
@@ -77,6 +78,9 @@ type call struct {
 	inherited int            // attempts of it, which count here too (semantics 37)
 	waiting   *ledger.Record // an operation of an earlier process that this request goes on with
 	whole     bool           // the client was given all of its answer
+	ending    atomic.Bool    // the client may have the last event, but not the end of the body
+	end       int64          // where that event ends on the connection; 0 while it is not written
+	taken     bool           // the client has taken the last event, or all (Receipts)
 	departed  atomic.Bool
 	unwatch   func() bool
 
@@ -107,17 +111,32 @@ func (c *call) release() {
 		c.unwatch()
 	}
 	// Who is told that the place to resume from is lost did not get the answer: it may still ask for all of it.
-	c.depart(c.whole && c.code != CodeStreamLost && c.r.Context().Err() == nil)
+	c.depart(c.arrived() && c.code != CodeStreamLost)
 	c.wrote()
 	if c.exec != nil {
 		c.exec.unref()
 	}
-	c.g.mem.give(c.charge)
+	c.g.mem.Give(c.charge)
 }
 
-// attend watches the client for as long as it waits for its answer: an execution counts who is there.
+// arrived says that the client was given everything, and was there; or that it hung up behind the last event, as some
+// clients do, and had read that.
+func (c *call) arrived() bool {
+	if c.taken || c.whole && c.r.Context().Err() == nil {
+		return true
+	}
+	conn := c.connection()
+	return c.end > 0 && conn != nil && conn.closedBehind(c.end)
+}
+
+// attend watches the client for as long as it waits for its answer: an execution counts who is there. Of one that may
+// have the last event the call decides, which alone knows what was written (release).
 func (c *call) attend() {
-	c.unwatch = context.AfterFunc(c.r.Context(), func() { c.depart(false) })
+	c.unwatch = context.AfterFunc(c.r.Context(), func() {
+		if !c.ending.Load() {
+			c.depart(false)
+		}
+	})
 }
 
 // depart says, once, that the client is gone: with its whole answer, or without.
@@ -126,7 +145,7 @@ func (c *call) depart(whole bool) {
 		return
 	}
 	if c.seen != nil {
-		c.seen.left(c.turn, whole, c.connection())
+		c.seen.left(c.turn, whole, c.connection(), c.end)
 	}
 	if c.exec != nil {
 		c.exec.leave()
@@ -143,6 +162,8 @@ type target struct {
 	head string // header that carries the key
 	tool bool   // an HTTP tool
 	owns bool   // the gateway proves by itself who calls; the client's credential stays here
+	// hidden are the secrets that it is sent: no answer shows them, nothing keeps them (semantics 45).
+	hidden *redact.Words
 }
 
 func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
@@ -153,7 +174,8 @@ func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader, owns: !p.APIKey.IsZero()}
+		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader, owns: !p.APIKey.IsZero(),
+			hidden: redact.New(c.ProviderSecrets(p)...)}
 		byName[p.Name] = t
 		if byWire[p.Type] == nil {
 			byWire[p.Type] = t

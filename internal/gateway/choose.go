@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -97,9 +98,22 @@ func bounded(s string) string {
 	return s
 }
 
-// clashes says that an explicit key was used for another request (semantics 15). Under a derived key the key
-// itself says what is the same: a template lets other fields differ.
-func (c *call) clashes(fp [32]byte) bool { return c.callerKey != "" && fp != c.fp }
+// clashes says that a key was used for another request: the caller's own (semantics 15), or a tool's key of business
+// arguments, whose other arguments would be lost in the first call's answer. Under a workflow's template, and without
+// one, the key itself says what is the same.
+func (c *call) clashes(fp [32]byte) bool {
+	return fp != c.fp && (c.callerKey != "" || c.tool != nil && !c.tool.keyless && !mutant.On("business-key-alone"))
+}
+
+// reused refuses a key that clashes.
+func (c *call) reused(id string) *Error {
+	if c.callerKey == "" {
+		return &Error{Code: CodeKeyReused, Intent: id, Message: "another call with the same business key (" + c.wf.Idempotency.Key +
+			") and other arguments is on record, and both would be one effect; nothing was sent. Name what tells the two apart in key, or what may differ in ignore"}
+	}
+	return &Error{Code: CodeKeyReused, Intent: id,
+		Message: "this Idempotency-Key was used for a different request; use a new key for a new request"}
+}
 
 // derive computes what the request means and the key under which it is the same as another (interface.md §4).
 func (c *call) derive() *Error {

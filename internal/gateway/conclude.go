@@ -54,8 +54,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	e.recordSeen(e.answered, false, nil, nil)
 	e.rec.pending(h.pending)
 	e.rec.open(h)
-	e.rec.show(e.rec.size)
-	e.end(ending{})
+	e.end(ending{whole: true})
 }
 
 // conclude records a failure behind which nothing is sent, and lets clients know: by its ending, or by what the recording
@@ -116,6 +115,9 @@ func (e *execution) fail(o *outcome) {
 		// that key must find it released and not this failure once more (semantics 14).
 		keeps := (e.answered != nil || !e.claimed) && e.job == nil
 		err = e.op.Settle(s, keeps && e.wf.Durability != policy.Strict, e.landed)
+		if !keeps { // it may have taken longer than commit_wait
+			e.spend()
+		}
 	}
 	if err != nil && !errors.Is(err, intent.ErrCommitWait) {
 		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)

@@ -178,7 +178,7 @@ func (c *call) run() *Error {
 	if c.r.Context().Err() != nil && e.attached() == 1 && !mutant.On("dispatch-for-nobody") {
 		return c.nobodyWaits()
 	}
-	e.request = c.outbound()
+	e.request, e.target = c.outbound(), c.target
 	c.markMetadata()
 	if e.key == "" {
 		e.key = e.op.ID()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -49,7 +50,7 @@ func (c *call) follow(e *execution) *Error {
 	c.replay = true
 	c.attend()
 	if c.clashes(e.fp) {
-		return reused(e.opID())
+		return c.reused(e.opID())
 	}
 	c.g.observer.Duplicate(c.wf.Name, "in_flight")
 	e.followers.Add(1)
@@ -59,6 +60,8 @@ func (c *call) follow(e *execution) *Error {
 		// (semantics 18).
 		return &Error{Code: CodeInFlight, Message: "the first request with this key is not yet on record: the store is unavailable",
 			Intent: e.opID(), Degraded: "store"}
+	case e.failed() && !c.resume && !mutant.On("join-what-failed"): // the rest of a recording is its own, whatever it is
+		return &Error{Code: CodeInFlight, Message: "the first request with this key has failed, and that is not yet on record", Intent: e.opID()}
 	case c.wf.Idempotency.OnInFlight == policy.Conflict:
 		return &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: e.opID()}
 	case e.attached() > c.g.policy.Limits.Attached:
@@ -98,11 +101,6 @@ func (c *call) waited(e *execution, ctx context.Context) *Error {
 		Safe: safeYes, Intent: e.opID(), Err: ctx.Err()}
 }
 
-func reused(id string) *Error {
-	return &Error{Code: CodeKeyReused, Intent: id,
-		Message: "this Idempotency-Key was used for a different request; use a new key for a new request"}
-}
-
 // held answers for a key that the ledger says is claimed, or takes over an intent that waits for this request.
 // again is true when the holder has gone meanwhile.
 func (c *call) held(holder string) (again bool, refusal *Error) {
@@ -116,7 +114,7 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 		return false, c.storeAway(err)
 	}
 	if c.clashes(r.Fingerprint) {
-		return false, reused(r.ID)
+		return false, c.reused(r.ID)
 	}
 	if r.JobID != "" && r.State != ledger.Settled {
 		return false, c.heldByJob(r)
@@ -147,7 +145,8 @@ func (g *Gateway) stillUnknown(id string) *Error {
 
 func unknownError(id string) *Error {
 	return &Error{Code: CodeOutcomeUnknown, Intent: id, Message: "the effect of this request may have happened and its outcome is not known; " +
-		"nothing is sent again until evidence or a person settles it (holdfast trace " + id + ")"}
+		"nothing is sent again until evidence or a person settles it. What is known: holdfast trace " + id +
+		". To settle it: holdfast intents resolve " + id + " --outcome success|failed --by NAME --reason TEXT"}
 }
 
 // repeated is the history's line for requests that repeated an operation.
@@ -190,7 +189,10 @@ func (g *Gateway) load(ctx context.Context, r *ledger.Record) (*stored, error) {
 	s := &stored{key: r.Key, fp: r.Fingerprint, id: r.ID, until: r.ClaimUntil, at: r.SettledAt,
 		model: [2]string{r.RequestedModel, r.ServedModel}, tries: r.Attempt}
 	if r.Answer == nil {
-		s.reason = "it was settled as " + r.Outcome.String() + " without an answer on record"
+		s.reason = "it was settled as " + r.Outcome.String() + " without an answer of the far side"
+		if r.Outcome == ledger.OutcomeSuccess {
+			s.reason += ": its effect took place"
+		}
 		return s, nil
 	}
 	s.answer = *r.Answer

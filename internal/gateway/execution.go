@@ -50,6 +50,7 @@ type execution struct {
 	overflow func() // told that the answer is no longer kept; nil where clients are being answered already
 
 	request *upstream.Request
+	target  *target
 	ctx     context.Context // of the running attempt
 	cancel  context.CancelCauseFunc
 	watch   *watch
@@ -81,6 +82,7 @@ type execution struct {
 	why       error // it was broken off for good
 	settled   bool  // the answer is complete; the record may still be on its way
 	saved     bool  // … and has landed
+	spent     bool  // its clients may have heard of a failure that is not on record yet
 	served    string
 	seen      *sighting // under its derived key
 	answered  *stored
@@ -89,7 +91,7 @@ type execution struct {
 // newExecution prepares what c asks for. The caller is its first client.
 func (g *edition) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
-		keep: c.key != "", rec: newRecording(&g.mem), finished: make(chan struct{}), clients: 1}
+		keep: c.key != "", rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
 	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e
@@ -196,6 +198,21 @@ func (e *execution) over() bool {
 	return e.settled
 }
 
+// spend says that from now on clients may hear that e failed. Who comes again with a key that the failure releases must
+// not be given it once more (semantics 14): until its record has landed nobody joins e.
+func (e *execution) spend() {
+	e.mu.Lock()
+	e.spent = true
+	e.mu.Unlock()
+}
+
+// failed says that e has failed, and only its record is still to come.
+func (e *execution) failed() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.spent
+}
+
 func (e *execution) unref() {
 	if e.refs.Add(-1) == 0 {
 		e.rec.free()
@@ -219,7 +236,7 @@ func (e *execution) end(how ending) {
 	}
 	if how.reveal != nil {
 		e.rec.open(how.reveal)
-		e.rec.show(e.rec.length())
+		how.whole = true
 	}
 	e.purse.pay(ledger.AttemptUnknown, wire.NoUsage()) // what is still reserved is of an attempt that nobody has ended
 	e.rec.finish(how)
@@ -296,7 +313,13 @@ func (e *execution) send() (*upstream.Response, error) {
 	if e.spec.Wire == provider.Tool && e.op.Head().Hold {
 		return e.sendTool()
 	}
-	return e.g.upstream.Do(e.ctx, e.request)
+	return e.do(e.ctx, e.request)
+}
+
+// do makes the call.
+func (e *execution) do(ctx context.Context, r *upstream.Request) (*upstream.Response, error) {
+	resp, err := e.g.upstream.Do(ctx, r)
+	return e.target.answered(resp), err
 }
 
 // panicked keeps a defect of ours from losing an operation: its outcome is unknown, and says so.

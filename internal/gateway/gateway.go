@@ -13,13 +13,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/budget"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
+	"github.com/holdfast-ai/holdfast/spend"
 )
 
 // Config makes a Gateway. All fields but Observer are needed.
@@ -54,16 +55,16 @@ type Gateway struct {
 
 	registry  registry
 	replays   *replayCache
-	mem       memory
+	mem       *budget.Bytes // of bodies of all calls, against limits.body_memory
 	sightings sightings
 	writes    writes // of tools without a key template
 	late      listeners
 	repeats   repeats
 	routes    *route.Table
 	jobs      *queue.Queue
-	book      *budget.Book // what workflows have spent today
-	nobody    string       // mark of routes to which no credential goes
-	started   time.Time    // ledger time
+	book      *spend.Book // what workflows have spent today
+	nobody    string      // mark of routes to which no credential goes
+	started   time.Time   // ledger time
 	left      func(key string) bool
 	working   atomic.Int64
 	running   sync.WaitGroup
@@ -73,6 +74,9 @@ type Gateway struct {
 	through   *http.Transport // for what is passed on unbuffered
 	proxyLog  *log.Logger
 }
+
+// Memory counts the bodies of calls on their way, for other parts of the engine that hold some.
+func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
@@ -87,8 +91,8 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.late.open()
 	g.halted, g.halt = context.WithCancelCause(context.Background())
 	g.through, g.proxyLog = passThrough(), slog.NewLogLogger(g.logger.Handler(), slog.LevelWarn)
-	g.mem.max = c.Policy.Limits.BodyMemory
-	g.sightings.memory.max = min(spillBeyond, c.Policy.Limits.BodyMemory/4)
+	g.mem = budget.New(c.Policy.Limits.BodyMemory)
+	g.sightings.memory = budget.New(min(spillBeyond, c.Policy.Limits.BodyMemory/4))
 	var err error
 	if g.salt, err = c.Ledger.Secret(ctx, "salt"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's salt: %w", err)
@@ -102,7 +106,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.current.Store(first)
-	g.book = budget.New(g.ledger.Now)
+	g.book = spend.New(g.ledger.Now)
 	if err := g.recount(ctx, c.Policy, daily(c.Policy, &policy.Config{})); err != nil {
 		return nil, err
 	}

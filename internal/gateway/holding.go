@@ -17,7 +17,7 @@ type Holding struct {
 // Holding says what is held now.
 func (g *Gateway) Holding() (h Holding) {
 	g.registry.each(func(*execution) { h.Executions++ })
-	h.Working, h.Memory = g.working.Load(), g.mem.used.Load()
+	h.Working, h.Memory = g.working.Load(), g.mem.Used()
 	seen := map[*drains]bool{}
 	for _, r := range g.current.Load().allRules() {
 		for _, t := range r.tiers {

@@ -278,7 +278,8 @@ func (c *call) claimJob() *Error {
 // runJob makes the upstream calls of this pass, and returns when what became of them is on record.
 func (c *call) runJob() *Error {
 	e := c.exec
-	e.request = c.outbound()
+	e.request, e.target = c.outbound(), c.target
+	c.markMetadata()
 	c.attend()
 	c.admitted = false // the execution gives the place back
 	e.run()

@@ -57,7 +57,7 @@ func (e *execution) sendTool() (*upstream.Response, error) {
 	request.Sending = func() { sending.Store(true) }
 	got := make(chan exchanged, 1)
 	go func() {
-		resp, err := e.g.upstream.Do(ctx, &request)
+		resp, err := e.do(ctx, &request)
 		got <- exchanged{resp, err}
 	}()
 	select {

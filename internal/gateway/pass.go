@@ -263,7 +263,14 @@ func (c *call) rewrite(r *http.Request, out *upstream.Request) {
 // passAnswer adds to the provider's answer what the gateway says of it.
 func (c *call) passAnswer(r *http.Response, out *upstream.Request, bound *passage, op *intent.Op) error {
 	c.status = r.StatusCode
-	c.definite = signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
+	if c.target.hidden != nil && r.StatusCode != http.StatusSwitchingProtocols {
+		c.target.hidden.Header(r.Header)
+		r.Body = struct {
+			io.Reader
+			io.Closer
+		}{c.target.hidden.Reader(r.Body), r.Body}
+	}
+	c.definite = !c.wf.Definite.Denies(r.StatusCode) && signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
 		ReceivedAt: time.Now(), Status: r.StatusCode, Header: r.Header})
 	if r.StatusCode >= 400 {
 		var begin bytes.Buffer

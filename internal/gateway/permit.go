@@ -116,7 +116,7 @@ func (e *execution) admitted() bool {
 	return false
 }
 
-// giveUp ends an operation of which nothing was sent.
+// giveUp ends an operation that was not admitted: nothing of it is on its way, and nothing more is sent.
 func (e *execution) giveUp(b *barred, err error) {
 	e.nest.quit(breaker.Ignored)
 	e.purse.drop()

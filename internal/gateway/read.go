@@ -40,6 +40,7 @@ func (c *call) readThrough() *Error {
 	rd.nest.route.Budget().First()
 	for {
 		resp, err := c.g.upstream.Do(ctx, rd.request)
+		resp = c.target.answered(resp)
 		rd.tries++
 		if err == nil && resp.Status < 400 {
 			return rd.pass(resp, nil)

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/budget"
 )
 
 // Sizes of recording blocks: most answers fit the first, streams of megabytes take few of the second.
@@ -22,29 +23,6 @@ var (
 	smallBlocks = sync.Pool{New: func() any { return new([smallBlock]byte) }}
 	largeBlocks = sync.Pool{New: func() any { return new([largeBlock]byte) }}
 )
-
-// memory counts the bytes of bodies held by all calls, against limits.body_memory.
-type memory struct {
-	used atomic.Int64
-	max  int64
-}
-
-func (m *memory) take(n int) bool {
-	if m.used.Add(int64(n)) > m.max && m.max > 0 {
-		m.used.Add(-int64(n))
-		return false
-	}
-	return true
-}
-
-func (m *memory) give(n int) { m.used.Add(-int64(n)) }
-
-// TakeBody counts n bytes of a body that another part of the engine holds against limits.body_memory, and reports whether
-// there is room for them; GiveBody gives back what was taken.
-func (g *Gateway) TakeBody(n int) bool { return g.mem.take(n) }
-
-// GiveBody gives back what TakeBody counted.
-func (g *Gateway) GiveBody(n int) { g.mem.give(n) }
 
 // head is what an answer begins with.
 type head struct {
@@ -64,6 +42,7 @@ type ending struct {
 	tail   []byte // bytes of ours behind the visible ones: one structured error
 	abort  bool   // the format has no way to say it: break the connection, never end it cleanly (semantics 24)
 	reveal *head  // the provider's own error, whole in the recording: shown once it is on record
+	whole  bool   // all of the recording is visible with it: its last bytes and its end are one
 	again  bool   // another execution holds the key: look it up again
 }
 
@@ -72,13 +51,14 @@ type ending struct {
 // writer says so: that is how status, head and lead-in are held before the boundary, half an event never
 // leaves, and the completing event waits for durability.
 type recording struct {
-	mem *memory
+	mem *budget.Bytes
 
 	mu      sync.Mutex
 	head    *head
 	blocks  [][]byte
 	size    int64
 	visible int64
+	final   int64 // end of the event behind which nothing but the end of the body can follow; 0 until it is visible
 	kept    int64 // bytes of mem that the blocks hold
 	end     *ending
 	unsaved bool // complete, not yet durable
@@ -88,7 +68,7 @@ type recording struct {
 	room    chan struct{} // the writer waits here while dropped
 }
 
-func newRecording(mem *memory) *recording {
+func newRecording(mem *budget.Bytes) *recording {
 	return &recording{mem: mem, room: make(chan struct{}, 1)}
 }
 
@@ -107,7 +87,7 @@ func (r *recording) space() (p []byte, ok bool) {
 	} else {
 		block = largeBlocks.Get().(*[largeBlock]byte)[:0]
 	}
-	ok = r.mem.take(cap(block))
+	ok = r.mem.Take(cap(block))
 	if !ok && !r.dropped {
 		putBlock(block)
 		return nil, false
@@ -157,7 +137,7 @@ func (r *recording) replace(body []byte) {
 func (r *recording) reset() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mem.give(int(r.kept))
+	r.mem.Give(int(r.kept))
 	for _, b := range r.blocks {
 		putBlock(b)
 	}
@@ -207,11 +187,26 @@ func (r *recording) show(to int64) {
 	r.mu.Unlock()
 }
 
+// showLast is show for a stream's last event; final says that no other can follow it.
+func (r *recording) showLast(to int64, final bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if to <= r.visible || r.end != nil {
+		return
+	}
+	if r.visible = to; final {
+		r.final = to
+	}
+	r.wake()
+}
+
 // finish ends the recording. Only the first call counts.
 func (r *recording) finish(e ending) {
 	r.mu.Lock()
 	if r.end == nil {
-		r.end = &e
+		if r.end = &e; e.whole {
+			r.visible = r.size
+		}
 		r.wake()
 	}
 	r.mu.Unlock()
@@ -252,7 +247,7 @@ func (r *recording) release() int64 {
 		r.blocks[r.first] = nil // not pooled: a client may still be writing from it
 		n = min(n, int(r.kept))
 		r.kept -= int64(n)
-		r.mem.give(n)
+		r.mem.Give(n)
 	}
 	return slowest
 }
@@ -281,7 +276,7 @@ func (r *recording) bytes(n int64) []byte {
 func (r *recording) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mem.give(int(r.kept))
+	r.mem.Give(int(r.kept))
 	for _, b := range r.blocks {
 		putBlock(b)
 	}
@@ -304,6 +299,9 @@ type cursor struct {
 	pos   int64
 	block int
 	off   int
+
+	last  bool // what was read last is the end of the recording
+	final bool // … of its last event: only the end of the body is missing
 }
 
 // attach puts a client at the first byte; nil when that is no longer kept.
@@ -390,6 +388,7 @@ func (c *cursor) read() ([]byte, bool, *ending) {
 		n := min(int64(len(b)-c.off), r.visible-c.pos)
 		p := b[c.off : c.off+int(n)]
 		c.off, c.pos = c.off+int(n), c.pos+n
+		c.last, c.final = c.pos == r.visible && r.end != nil && r.end.tail == nil && !r.end.abort, r.final > 0 && c.pos >= r.final
 		r.signalRoom()
 		return p, c.pos < r.visible || r.end != nil, nil
 	}

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -46,6 +48,7 @@ type rig struct {
 	policy   *policy.Config
 	disk     *faultdisk.Disk
 	stopped  bool
+	hungUp   atomic.Int64 // connections that the gateway has closed
 }
 
 // workflows is the policy of most tests: SIM is the simulator. Its calls are attempted once, so that a test sees what an
@@ -144,6 +147,11 @@ func (r *rig) start(c rigConfig) {
 	r.server = httptest.NewUnstartedServer(r.gw)
 	r.server.Listener = gateway.Watch(r.server.Listener)
 	r.server.Config.ConnContext = gateway.ConnContext
+	r.server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateClosed {
+			r.hungUp.Add(1)
+		}
+	}
 	r.server.Start()
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	background, stop := context.WithCancel(ctx)

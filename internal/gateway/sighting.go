@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -58,7 +59,7 @@ func (h *held) over(now time.Time) bool { return h == nil || !now.Before(h.until
 type sightings struct {
 	g      *Gateway
 	shards [64]sightingShard
-	memory memory // of answers on record that are at hand too
+	memory *budget.Bytes // of answers on record that are at hand too
 
 	mu    sync.Mutex
 	queue []*sighting // sent ones in order, waiting for delivery_grace; and lost ones for the end of their window
@@ -140,8 +141,9 @@ func (b *sightings) list(key string) []*sighting {
 }
 
 // left takes a client away that got the answer whole, or did not. One whose answer was adopted by another meanwhile
-// decides nothing: it is the connection that the other has lost.
-func (s *sighting) left(turn int, whole bool, conn *watchedConn) {
+// decides nothing: it is the connection that the other has lost. Where the answer ends on conn is 0 as long as its end is
+// still to be written.
+func (s *sighting) left(turn int, whole bool, conn *watchedConn, end int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients--
@@ -152,7 +154,7 @@ func (s *sighting) left(turn int, whole bool, conn *watchedConn) {
 	default:
 		s.delivery, s.sentAt = ledger.DeliverySent, time.Now()
 		s.enqueue()
-		if conn != nil && conn.wrote(receipt{s, turn}) != nil {
+		if conn != nil && conn.wrote(s, turn, end) != nil {
 			s.reset(turn)
 		}
 	}
@@ -243,7 +245,9 @@ func (b *sightings) tick() {
 func (b *sightings) settle(s *sighting, now, ledgerNow time.Time, last bool) bool {
 	s.mu.Lock()
 	// A failure that arrived is what a retry comes after: it is kept for as long as one may take.
-	arrived := !s.pinned && s.delivery == ledger.DeliverySent && (last || now.Sub(s.sentAt) >= s.grace && s.last.over(now))
+	// One that still waits for the end of its body may turn out to be held.
+	arrived := !s.pinned && s.delivery == ledger.DeliverySent &&
+		(last || s.e == nil && now.Sub(s.sentAt) >= s.grace && s.last.over(now))
 	if arrived {
 		s.delivery = ledger.DeliveryAssumed
 	}

@@ -9,11 +9,11 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/holdfast-ai/holdfast/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/spend"
 )
 
 // Money goes by attempts, as outcomes do (semantics 1, 39): before one is sent its estimate is reserved, and at its end
@@ -21,14 +21,14 @@ import (
 
 // purse is what an operation has of its workflow's budget.
 type purse struct {
-	book     *budget.Book // nil: its cost is not bounded
+	book     *spend.Book // nil: its cost is not bounded
 	key      string
-	price    budget.Price
-	estimate budget.Amount // of one attempt
-	perDay   budget.Amount
-	perCall  budget.Amount
-	billed   budget.Amount // of attempts that count as spent
-	open     *budget.Reservation
+	price    spend.Price
+	estimate spend.Amount // of one attempt
+	perDay   spend.Amount
+	perCall  spend.Amount
+	billed   spend.Amount // of attempts that count as spent
+	open     *spend.Reservation
 }
 
 // costBounded reports whether a workflow bounds the cost of a call.
@@ -41,7 +41,7 @@ func account(tenant, workflow, owner string) string {
 
 // estimated is what a call is expected to cost, as far as its model has a price; it is asked for only where somebody goes
 // by it.
-func (c *call) estimated() (p budget.Price, cost budget.Amount, known bool) {
+func (c *call) estimated() (p spend.Price, cost spend.Amount, known bool) {
 	if c.target == nil || c.target.tool || c.effect == ledger.EffectRead {
 		return p, 0, true
 	}
@@ -66,9 +66,9 @@ func (c *call) afford() *Error {
 	}
 	s := &c.exec.purse
 	*s = purse{book: c.g.book, key: account(c.tenant, c.wf.Name, c.owner), price: price, estimate: estimate,
-		perDay: budget.USD(c.wf.Spend.PerDay), perCall: budget.USD(c.wf.Spend.PerRequest)}
+		perDay: spend.USD(c.wf.Spend.PerDay), perCall: spend.USD(c.wf.Spend.PerRequest)}
 	if c.job != nil { // what its earlier attempts may have cost is on record with it
-		s.billed = budget.USD(float64(c.job.Op.Status().BilledMaybe) * c.job.Op.Head().EstimatedCost)
+		s.billed = spend.USD(float64(c.job.Op.Status().BilledMaybe) * c.job.Op.Head().EstimatedCost)
 	}
 	c.estimate = estimate.USD()
 	return spendError(c.wf.Name, s.take())
@@ -96,7 +96,7 @@ func (s *purse) drop() {
 }
 
 // pay ends an attempt's reservation by what became of it, and returns by how much it has cost more than was estimated.
-func (s *purse) pay(end ledger.AttemptEnd, usage provider.Usage) (over budget.Amount) {
+func (s *purse) pay(end ledger.AttemptEnd, usage provider.Usage) (over spend.Amount) {
 	r := s.open
 	if s.open = nil; r == nil {
 		return 0
@@ -134,7 +134,7 @@ func spendError(workflow string, err error) *Error {
 		return nil
 	}
 	e := errorf(CodeSpendExceeded, "the limit of workflow %s is reached: %s; nothing was sent", workflow, err.Error())
-	var day *budget.ExceededError
+	var day *spend.ExceededError
 	if errors.As(err, &day) && day.Estimate <= day.Limit {
 		e.Wait = day.Until
 		e.Message = fmt.Sprintf("spend.per_day of workflow %s: %s; nothing was sent", workflow, err.Error())
@@ -235,8 +235,8 @@ func (g *Gateway) recount(ctx context.Context, cfg *policy.Config, workflows []s
 }
 
 // costOf is what an operation has cost by its record: its answer, and what attempts before may have been billed.
-func costOf(cfg *policy.Config, r *ledger.Record) budget.Amount {
-	cost := budget.USD(float64(r.BilledMaybe) * r.EstimatedCost)
+func costOf(cfg *policy.Config, r *ledger.Record) spend.Amount {
+	cost := spend.USD(float64(r.BilledMaybe) * r.EstimatedCost)
 	if r.Outcome != ledger.OutcomeSuccess || r.Attempt == 0 {
 		return cost
 	}
@@ -245,9 +245,9 @@ func costOf(cfg *policy.Config, r *ledger.Record) budget.Amount {
 		model = r.RequestedModel
 	}
 	if in, out, ok := cfg.Price(model); ok && r.UsageIn+r.UsageOut > 0 {
-		return cost + budget.Price{Input: in, Output: out}.Of(r.UsageIn, r.UsageOut)
+		return cost + spend.Price{Input: in, Output: out}.Of(r.UsageIn, r.UsageOut)
 	}
-	return cost + budget.USD(r.EstimatedCost)
+	return cost + spend.USD(r.EstimatedCost)
 }
 
 // daily are the workflows whose days are bounded, and were not before.
@@ -268,6 +268,6 @@ func daily(cfg, before *policy.Config) (names []string) {
 // Reconciled takes back what an attempt counted that turned out not to have happened (semantics 8, 39).
 func (g *Gateway) Reconciled(head *ledger.Intent, happened bool) {
 	if !happened && head.EstimatedCost > 0 {
-		g.book.Refund(account(head.Tenant, head.Workflow, head.OwnerKey), budget.USD(head.EstimatedCost), head.CreatedAt)
+		g.book.Refund(account(head.Tenant, head.Workflow, head.OwnerKey), spend.USD(head.EstimatedCost), head.CreatedAt)
 	}
 }

@@ -30,7 +30,7 @@ func (s *sighting) spill() {
 	if !s.onRecord || s.answer == nil || s.charge > 0 {
 		return
 	}
-	if n := s.answer.cost(); !s.over && len(s.answer.body) <= spillOver && s.book.memory.take(n) {
+	if n := s.answer.cost(); !s.over && len(s.answer.body) <= spillOver && s.book.memory.Take(n) {
 		s.charge = n
 		return
 	}
@@ -41,7 +41,7 @@ func (s *sighting) spill() {
 func (s *sighting) forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.book.memory.give(s.charge)
+	s.book.memory.Give(s.charge)
 	s.charge, s.over = 0, true
 	s.spill()
 }

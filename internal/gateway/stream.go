@@ -22,7 +22,8 @@ type streaming struct {
 	strict  bool
 	crossed bool // the boundary was passed: clients have the head (semantics 22)
 	dropped bool
-	noted   bool // the response's id is in the history
+	noted   bool        // the response's id is in the history
+	last    *time.Timer // shows the stream's last event, which waits for the end of the body
 }
 
 // stream passes a stream on event by event. Status, head and lead-in wait for the first content; half an event
@@ -30,6 +31,7 @@ type streaming struct {
 func (e *execution) stream(resp *upstream.Response, format provider.Format) *outcome {
 	s := &streaming{e: e, resp: resp, format: format, strict: e.wf.Durability == policy.Strict,
 		read: provider.NewStream(&e.spec, format, provider.Limits{EventBytes: int(e.g.policy.Limits.EventBytes)})}
+	defer s.goOn()
 	for {
 		p, ok := e.rec.space()
 		if !ok {
@@ -87,7 +89,37 @@ func (s *streaming) advance() {
 		}
 		s.cross()
 	}
-	s.e.rec.show(s.visible(p))
+	if p.ErrorAt >= 0 {
+		s.e.spend()
+	}
+	s.e.rec.show(s.withoutLast(p))
+}
+
+// endPatience is how long a stream's last event waits for the end of the body. The two leave in one write then: a client
+// that hangs up at that event has the end as well, and has left nothing unread, for which its kernel would reset the
+// connection as if the answer had been lost (semantics 19). A provider whose end comes later keeps no client from the event.
+const endPatience = 500 * time.Millisecond
+
+// withoutLast is how far clients may read while the end of the body may still come.
+func (s *streaming) withoutLast(p *provider.Progress) int64 {
+	to := s.visible(p)
+	if p.Last < 0 || p.Last >= to || mutant.On("end-apart") {
+		s.goOn()
+		return to
+	}
+	if s.last == nil {
+		rec, final := s.e.rec, s.e.spec.Wire != provider.Gemini || s.format == provider.JSONArray // else usage may follow
+		s.last = time.AfterFunc(endPatience, func() { rec.showLast(to, final) })
+	}
+	return p.Last
+}
+
+// goOn forgets a last event that was none, or that has its end.
+func (s *streaming) goOn() {
+	if s.last != nil {
+		s.last.Stop()
+		s.last = nil
+	}
 }
 
 // identify keeps the response's id as soon as it is known: by it the outcome is found out (reconcile: openai_response).
@@ -186,6 +218,7 @@ func (s *streaming) errored(p *provider.Progress) *outcome {
 	if p.HostedTool {
 		v.lane = string(signal.OwnerReview)
 	}
+	e.spend()
 	e.rec.show(e.rec.size)
 	return &outcome{verdict: v, how: ending{tail: s.onceMore(p, status)}, body: e.partial(), visible: true}
 }

@@ -192,7 +192,7 @@ func (c *call) heldJob(holder string) (*ledger.Record, *Error) {
 	case err != nil:
 		return nil, c.storeAway(err)
 	case c.clashes(r.Fingerprint):
-		return nil, reused(r.ID)
+		return nil, c.reused(r.ID)
 	case r.State == ledger.Settled && !c.g.ledger.Now().Before(r.ClaimUntil):
 		return nil, nil
 	case r.JobID == "":

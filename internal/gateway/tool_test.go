@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/reconcile"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -35,6 +36,7 @@ tools:
       - {match: "POST /late", key: "{customer}:{cart}", timeout: 400ms,
          reconcile: {get: "/charges?key={key}", happened: "len(body.items) > 0", every: 50ms, quiet: 300ms}}
       - {match: "POST /held", key: "{cart}", timeout: 2s}
+      - {match: "POST /worded", key: "{cart}", ignore: [note], timeout: 2s}
       - {match: "POST /sure", key: "{cart}", definite: [500], timeout: 2s}
       - {match: "POST /words", key: "{cart}", timeout: 2s, succeeded: ['body.status == "done"'], failed: ['body.status == "refused"']}
       - {match: "POST /watched", key: "{cart}", mode: observe}
@@ -105,7 +107,7 @@ func TestToolCall(t *testing.T) {
 		t.Errorf("no replay: %s %s %v", first.body, second.body, second.header)
 	}
 	other := charge("/charges", "once")
-	other.body = strings.Replace(other.body, "op=", "worded otherwise op=", 1) // no business argument
+	other.body = strings.Replace(other.body, "{", `{"client_ts":"later","request_id":"r-2","tool_call_id":"call_2",`, 1) // made anew for each try
 	if a := r.must(other, 200); string(a.body) != string(first.body) {
 		t.Errorf("business arguments did not make the key: %s", a.body)
 	}
@@ -122,6 +124,45 @@ func TestToolCall(t *testing.T) {
 	if b, err := r.store.Body(t.Context(), rec.ID, ledger.BodyRequest); err != nil || !strings.Contains(string(b.Data), `"cart"`) {
 		t.Errorf("what was asked: %v %v", b, err)
 	}
+}
+
+// Other arguments under a business key would be lost in the first call's answer: they are refused, whatever the first call is
+// doing, as by the MCP proxy, but for those that ignore names.
+func TestToolBusinessKeyReused(t *testing.T) {
+	r := newToolRig(t)
+	other := func(path, op string) request {
+		q := charge(path, op)
+		q.body = strings.Replace(q.body, "op=", "another amount op=", 1)
+		return q
+	}
+	first := r.must(charge("/charges", "reused"), 200)
+	refused := func(q request) {
+		t.Helper()
+		if e := toolFailure(t, r.must(q, 422)); e.Code != string(gateway.CodeKeyReused) || e.Safe != "no" || !strings.Contains(e.Message, "{customer}:{cart}") {
+			t.Errorf("%+v", e)
+		}
+	}
+	refused(other("/charges", "reused"))
+	if again := r.must(charge("/charges", "reused"), 200); string(again.body) != string(first.body) {
+		t.Errorf("the record of the first call was touched: %s", again.body)
+	}
+	r.effects("reused", 1)
+
+	r.stepped("unsure", "reply_lost")
+	r.must(charge("/late", "unsure"), 409)
+	refused(other("/late", "unsure"))
+	r.effects("unsure", 1)
+
+	r.must(charge("/worded", "worded"), 200)
+	if a := r.must(other("/worded", "worded"), 200); a.header.Get("Idempotency-Replayed") != "true" {
+		t.Errorf("what the policy ignores counts: %v", a.header)
+	}
+	r.effects("worded", 1)
+
+	r.close()
+	r.start(rigConfig{})
+	refused(other("/charges", "reused"))
+	r.effects("reused", 1)
 }
 
 // The far side gets the same key on every attempt, over a restart too.
@@ -365,8 +406,11 @@ func TestToolRefusals(t *testing.T) {
 			t.Errorf("%s: %q", path, got)
 		}
 	}
-	if a := r.do(request{path: "/tools/pay/charges", body: `{"customer":"c1"}`}); a.status != 400 || toolFailure(t, a).Code != "invalid_request" {
-		t.Errorf("a request that the template does not fit: %d %s", a.status, a.body)
+	for _, cart := range []string{`null`, `""`, `" "`, `[]`, `["k"]`, `{}`, `{"id":1}`} {
+		a := r.do(request{path: "/tools/pay/charges", body: `{"customer":"c1","cart":` + cart + `}`})
+		if a.status != 400 || toolFailure(t, a).Code != "invalid_request" || !strings.Contains(string(a.body), "cart in ") {
+			t.Errorf("a request that the template does not fit: %d %s", a.status, a.body)
+		}
 	}
 	if calls := r.sim.Calls(""); len(calls) != 0 {
 		t.Errorf("sent %+v", calls)

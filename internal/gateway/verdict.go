@@ -68,6 +68,10 @@ func judge(wf *policy.Workflow, external bool, a signal.Answer) verdict {
 	known := s.OutcomeKnown
 	if external {
 		known = signal.Definite(a) || definitely(wf, a.Status, a.Header, a.Body)
+		if known && wf.Definite.Denies(a.Status) && !mutant.On("definite-undenied") {
+			known, v.rule = false, wf.Path()+".definite"
+			v.reason += ", which proves nothing here"
+		}
 	}
 	if !known {
 		v.end = ledger.AttemptUnknown
@@ -80,13 +84,20 @@ func judge(wf *policy.Workflow, external bool, a signal.Answer) verdict {
 	return v
 }
 
-// definitely applies the workflow's definite: further statuses that prove that nothing happened (semantics 3).
+// definitely applies the workflow's definite: further statuses that prove that nothing happened (semantics 3). What it says of the
+// contrary ("!503") is stronger, and is for the caller to ask.
 func definitely(wf *policy.Workflow, status int, header map[string][]string, body []byte) bool {
 	if wf.Definite.IsZero() {
 		return false
 	}
 	ok, err := wf.Definite.Match(exprAnswer(status, header, body))
-	return ok && err == nil
+	return ok && err == nil && !(len(wf.Definite.Exprs) > 0 && ambiguous(body))
+}
+
+// ambiguous says that a body says two things of one member: which of them is meant, nobody knows.
+func ambiguous(body []byte) bool {
+	_, err := policy.Document(body)
+	return errors.Is(err, policy.ErrTwice)
 }
 
 func exprAnswer(status int, header map[string][]string, body []byte) policy.Answer {
@@ -104,6 +115,10 @@ func exprAnswer(status int, header map[string][]string, body []byte) policy.Answ
 func accepted(wf *policy.Workflow, status int, header map[string][]string, body []byte) (verdict, bool) {
 	if wf.Failed.IsZero() && wf.Succeeded.IsZero() {
 		return verdict{}, true
+	}
+	if (len(wf.Failed.Exprs) > 0 || len(wf.Succeeded.Exprs) > 0) && ambiguous(body) {
+		return verdict{end: ledger.AttemptUnknown, status: status, kind: "ambiguous_answer", rule: "semantics 4",
+			reason: "a member of the answer stands twice in one object, so that it says two things"}, false
 	}
 	a := exprAnswer(status, header, body)
 	if ok, _ := wf.Failed.Match(a); ok {

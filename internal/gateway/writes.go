@@ -130,7 +130,7 @@ func (c *call) wrote() {
 	if executed {
 		id = c.exec.opID()
 	}
-	arrived := c.whole && c.r.Context().Err() == nil && c.writesInOrder()
+	arrived := c.arrived() && c.writesInOrder()
 	if executed || arrived {
 		c.g.writes.add(c.writer(), c.fp, id, executed, arrived)
 	}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -77,11 +76,12 @@ func (s *Socket) Close() {
 func (p *Proxy) attached(rest http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, ours := strings.CutPrefix(r.URL.Path, "/mcp/")
+		w.Header().Set(holderHeader, p.kind())
 		if !ours {
 			rest.ServeHTTP(w, r)
 			return
 		}
-		if text := r.Header.Get(commandHeader); text != "" {
+		if text := r.Header.Get(commandHeader); text != "" && r.Header.Get(sessionHeader) == "" {
 			if err := p.addAttached(r.Context(), name, text); err != nil {
 				refuse(w, http.StatusBadRequest, "invalid_request", err.Error())
 				return
@@ -92,7 +92,7 @@ func (p *Proxy) attached(rest http.Handler) http.Handler {
 			refuse(w, http.StatusNotFound, "not_found", "in the engine that holds this store "+p.noServer(name))
 			return
 		}
-		p.serve(w, r, srv, Caller{Tenant: p.tenant(), attached: true})
+		p.serve(w, r, srv, Caller{Tenant: p.tenant(), attached: true, scope: scopeOf(r)})
 	})
 }
 
@@ -108,32 +108,43 @@ func (p *Proxy) addAttached(ctx context.Context, name, text string) error {
 	return p.add(ctx, name, c, noEnv) // the other process's environment is in it
 }
 
-// Attach serves one stdio client through the engine that holds a store: server is a name in its configuration or, with a command, that
-// of an ad-hoc server, which the holder runs as this process would have.
-func Attach(ctx context.Context, socket, server string, cmd *Command, logger *slog.Logger, in io.Reader, out io.Writer) error {
+// Attachment is how a stdio client is served through the engine that holds a store.
+type Attachment struct {
+	Socket string // SocketPath of the store
+	// Server is a name in the holder's configuration or, with a Command, that of an ad-hoc server, which the holder runs as this
+	// process would have.
+	Server  string
+	Command *Command
+	// TakeOver opens the store in this process, and with it the socket, once its holder has ended. An error that wraps
+	// ledger.ErrLocked says that another process holds it by now; nil: it is never taken over.
+	TakeOver func(context.Context) error
+	Logger   *slog.Logger
+}
+
+// Attach serves one stdio client through the engine that holds a store, whichever process that is at the time.
+func Attach(ctx context.Context, a Attachment, in io.Reader, out io.Writer) error {
 	cfg := policy.Default(func(string) (string, bool) { return "", false })
-	p, err := New(ctx, Config{Policy: cfg, Logger: logger})
+	p, err := New(ctx, Config{Policy: cfg, Logger: a.Logger})
 	if err != nil {
 		return err
 	}
 	defer p.Close(ctx)
-	var d net.Dialer
-	p.client = newClient(&http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return d.DialContext(ctx, "unix", socket)
-	}, MaxIdleConnsPerHost: 16})
-	srv := newServer(policy.MCPServer{Name: server, URL: "http://holdfast/mcp/" + server}, p.depth(), p.client)
-	srv.bare = true
-	p.servers[server] = srv
-	who := Caller{Tenant: p.tenant()}
-	if cmd != nil {
-		raw, err := json.Marshal(cmd)
+	who := Caller{Tenant: p.tenant(), header: http.Header{scopeHeader: {newScope()}}}
+	if a.Command != nil {
+		raw, err := json.Marshal(a.Command)
 		if err != nil {
 			return err
 		}
-		who.header = http.Header{commandHeader: {base64.StdEncoding.EncodeToString(raw)}}
+		who.header.Set(commandHeader, base64.StdEncoding.EncodeToString(raw))
 		if len(who.header.Get(commandHeader)) > maxCommand {
 			return fmt.Errorf("the command and its environment have more than %d bytes", maxCommand)
 		}
 	}
+	h := newHolder(a)
+	defer h.next.CloseIdleConnections()
+	p.client = &http.Client{Transport: h, CheckRedirect: noRedirect}
+	srv := newServer(policy.MCPServer{Name: a.Server, URL: "http://holdfast/mcp/" + a.Server}, p.depth(), p.client)
+	srv.bare = true
+	p.servers[a.Server] = srv
 	return p.serveStdio(ctx, srv, who, in, out)
 }

@@ -196,14 +196,21 @@ func (c *call) derive(body []byte, again string) error {
 		c.slot = c.key
 		return err
 	}
+	within := func(window string) (string, error) {
+		r.Path = path + "/session/" + s.scope + window + again
+		return c.rule.keyer.DerivedKey(&r, c.rule.keyer.Fingerprint(&r))
+	}
 	var err error
-	r.Path = path + "/session/" + s.id + again
-	if c.base, err = c.rule.keyer.DerivedKey(&r, c.rule.keyer.Fingerprint(&r)); err != nil {
+	if c.base, err = within(""); err != nil {
 		return err
 	}
 	c.slot = c.base
-	r.Path = path + "/session/" + s.id + "/" + strconv.FormatInt(s.srv.history.window(c.base), 10) + again
-	c.key, err = c.rule.keyer.DerivedKey(&r, c.rule.keyer.Fingerprint(&r))
+	keyed := func(window string) (string, error) { return within("/" + window) }
+	window, err := s.srv.history.window(c, keyed)
+	if err != nil {
+		return err
+	}
+	c.key, err = keyed(window)
 	return err
 }
 

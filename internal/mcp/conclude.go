@@ -89,7 +89,7 @@ func (f *flight) landed(value json.RawMessage) func(error) {
 
 // fail records a call that certainly did nothing, and frees its key before anybody hears of it.
 func (f *flight) fail(v verdict, got reply) {
-	f.c.s.srv.history.remove(f.seq)
+	f.c.s.srv.history.remove(f.op.ID())
 	f.attempted(v.end, v.kind)
 	if v.end == ledger.AttemptNotSent && f.op.Status().Attempt == 1 {
 		f.record(f.op.NotSent(v.reason, v.rule))
@@ -169,7 +169,7 @@ func (f *flight) late(got reply) {
 		s.Ending, s.Reason = known, "the far side's own answer came late"
 		err = f.op.Settle(s, false, nil)
 	case v.end == ledger.AttemptFailed && v.stage == stageEnd:
-		f.c.s.srv.history.remove(f.seq)
+		f.c.s.srv.history.remove(f.op.ID())
 		err = f.op.Settle(intent.Settlement{Ending: known, Outcome: ledger.OutcomeFailed, Reason: "the far side's own answer came late: " + v.reason,
 			Visibility: ledger.VisComplete}, false, nil)
 	}
@@ -189,7 +189,7 @@ func (f *flight) record(err error) {
 // arguments goes on with it; what the client adds to it is no part of its key, so that a continuation is never a duplicate.
 func (f *flight) input(v verdict, got reply) {
 	f.attempted(v.end, v.kind)
-	f.c.s.srv.history.remove(f.seq)
+	f.c.s.srv.history.remove(f.op.ID())
 	f.record(f.op.EndAttempt(v.ending()))
 	f.p.park(f.op.ID())
 	f.tell(got.msg.result, map[string]any{metaIntent: f.op.ID()})

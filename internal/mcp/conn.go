@@ -95,10 +95,10 @@ func (s *session) dial(c *conn) error {
 		s.mu.Lock()
 		who := s.caller
 		s.mu.Unlock()
-		c.link = dialHTTP(s.srv.client, s.srv.url, s.srv.headersFor(who), who.Authorization, limits.MaxResponseBytes, c)
+		c.link = dialHTTP(s.srv.client, s.srv.url, s.srv.headersFor(who), who.Authorization, limits.MaxResponseBytes, s.p.memory, c)
 		return nil
 	}
-	l, err := startStdio(s.srv.command, limits.MaxResponseBytes, s.p.stderr, c)
+	l, err := startStdio(s.srv.command, limits.MaxResponseBytes, s.p.memory, s.p.stderr, c)
 	if err != nil {
 		return &sendError{err: err}
 	}

@@ -171,6 +171,9 @@ func (f *fake) call(m fakeMessage, out func(any)) any {
 	args := m.Params.Arguments
 	fault, _ := args["fault"].(string)
 	what, _ := json.Marshal(map[string]any{"tool": m.Params.Name, "arguments": args})
+	if m.Params.Name == "read" && fault == "large" {
+		return answerTo(m.ID, text(strings.Repeat("x", 512<<10)))
+	}
 	if m.Params.Name == "read" {
 		return answerTo(m.ID, text("nothing changed"))
 	}
@@ -218,6 +221,8 @@ func (f *fake) call(m fakeMessage, out func(any)) any {
 		return map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32602, "message": "Output validation error: 'id' is required"}}
 	case "timeout_text":
 		return answerTo(m.ID, text("Error: request timed out after 30000ms", "isError", true))
+	case "large":
+		return answerTo(m.ID, text(strings.Repeat("x", 512<<10)))
 	case "huge":
 		return answerTo(m.ID, text(strings.Repeat("x", 3<<20)))
 	}

@@ -35,10 +35,17 @@ func (f *feed) read(body io.Reader) {
 		}
 	}}
 	f.err = nil
+	in := &intake{mem: f.l.mem}
+	defer in.end()
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := body.Read(buf)
+		if !in.add(n) {
+			f.err = errMemory
+			return
+		}
 		fed := p.Feed(buf[:n], func(e sse.Event) error {
+			defer in.end()
 			f.progress = true
 			if next != nil {
 				f.last, next = *next, nil

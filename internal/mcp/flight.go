@@ -20,7 +20,6 @@ type flight struct {
 	p     *Proxy
 	c     *call
 	op    *intent.Op
-	seq   int64     // in the server's history; 0: not there
 	begun time.Time // when it was sent
 	reply chan reply
 	ended chan string // status of the task it became
@@ -179,6 +178,8 @@ func (f *flight) replay(ctx context.Context, r *ledger.Record) (again bool) {
 		switch {
 		case err == nil:
 			value = b.Data
+			f.p.memory.Hold(len(value))
+			defer f.p.memory.Give(len(value))
 		case !errors.Is(err, ledger.ErrNotFound):
 			f.storeAway(err)
 			return false
@@ -231,7 +232,7 @@ func (f *flight) start(waiting *ledger.Record) (again bool) {
 	if base == "" {
 		base = f.op.ID()
 	}
-	f.seq = f.c.s.srv.history.add(base)
+	f.c.s.srv.history.add(written{id: f.op.ID(), base: base, fingerprint: f.c.fingerprint})
 	f.send(conn, out)
 	return false
 }
@@ -302,6 +303,7 @@ func (f *flight) send(c *conn, out outgoing) {
 		select {
 		case got := <-f.reply:
 			f.conclude(got)
+			f.p.memory.Give(got.size)
 			return
 		case <-ctx.Done():
 		case <-f.p.halted:
@@ -321,6 +323,7 @@ func (f *flight) send(c *conn, out outgoing) {
 	select {
 	case got := <-f.reply: // it came in the same moment
 		f.conclude(got)
+		f.p.memory.Give(got.size)
 	case <-f.p.halted:
 		f.interrupt()
 	default:
@@ -351,14 +354,18 @@ func (s *session) remaining(c *conn, timeout time.Duration) time.Duration {
 
 // done takes what became of the request.
 func (f *flight) done(got reply) {
+	if got.msg != nil { // whoever read it lets go of it now
+		got.size = len(got.msg.raw)
+		f.p.memory.Hold(got.size)
+	}
 	f.mu.Lock()
 	late := f.gaveUp
 	if !late {
 		f.reply <- got
 	}
 	f.mu.Unlock()
-	if late {
-		f.p.begin(func() { f.late(got) })
+	if late && !f.p.begin(func() { f.late(got); f.p.memory.Give(got.size) }) {
+		f.p.memory.Give(got.size)
 	}
 }
 

@@ -75,7 +75,7 @@ func (x *exchange) find() bool {
 	x.p.mu.Lock()
 	s := x.p.sessions[id]
 	x.p.mu.Unlock()
-	if s == nil || s.web == nil || s.srv != x.srv || s.caller.Tenant != x.who.Tenant || strings.HasPrefix(id, loose) {
+	if s == nil || s.web == nil || s.srv.name != x.srv.name || s.caller.Tenant != x.who.Tenant || strings.HasPrefix(id, loose) {
 		refuse(x.w, http.StatusNotFound, "not_found", "there is no such session; begin again with initialize")
 		return false
 	}
@@ -104,7 +104,7 @@ func (x *exchange) post() {
 		return
 	}
 	in := &charged{r: x.r.Body, mem: x.p.memory, held: held}
-	defer func() { x.p.memory.GiveBody(in.held) }()
+	defer func() { x.p.memory.Give(in.held) }()
 	rc := http.NewResponseController(x.w)
 	_ = rc.SetReadDeadline(time.Now().Add(readWait)) // where there are none, there is nothing to set
 	body, err := readAll(in, x.p.limits().MaxRequestBytes)
@@ -155,14 +155,14 @@ func (x *exchange) isModern(m *message) bool {
 }
 
 func (x *exchange) begin() bool {
-	s, err := x.p.open(x.srv, x.who, newWeb())
+	s, err := x.p.open(x.srv, x.who, newWeb(x.p.memory))
 	return x.opened(s, err)
 }
 
 // share finds the session that all of a caller's requests without one have in common.
 func (x *exchange) share() bool {
-	sum := sha256.Sum256([]byte(x.srv.name + "\n" + x.who.Tenant + "\n" + x.who.Owner + "\n" + x.who.Authorization))
-	s, err := x.p.openAs(x.srv, x.who, loose+hex.EncodeToString(sum[:16]), newWeb())
+	sum := sha256.Sum256([]byte(x.srv.name + "\n" + x.who.Tenant + "\n" + x.who.Owner + "\n" + x.who.Authorization + x.who.scope))
+	s, err := x.p.openAs(x.srv, x.who, loose+hex.EncodeToString(sum[:16]), newWeb(x.p.memory))
 	return x.opened(s, err)
 }
 

@@ -20,17 +20,6 @@ type heldKey struct {
 	fingerprint    [32]byte
 }
 
-// load reads what earlier processes left.
-func (h *held) load(ctx context.Context, l ledger.Ledger, servers map[string]*server) error {
-	h.all = map[heldKey]string{}
-	for name := range servers {
-		if err := h.loadServer(ctx, l, name); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 const (
 	heldPage = 500
 	// heldAge is how far back a success is looked for that was unknown once: claims of tools last a day unless a policy

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/budget"
 )
 
 // httpLink is a server behind streamable HTTP (MCP 2025-03-26 and later, basic/transports).
@@ -23,6 +25,7 @@ type httpLink struct {
 	addr   string
 	header http.Header // of the configuration
 	max    int64
+	mem    *budget.Bytes
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -36,8 +39,8 @@ type httpLink struct {
 	closed    bool
 }
 
-func dialHTTP(c *http.Client, addr string, header http.Header, auth string, max int64, to receiver) *httpLink {
-	l := &httpLink{to: to, client: c, addr: addr, header: header, auth: auth, max: max}
+func dialHTTP(c *http.Client, addr string, header http.Header, auth string, max int64, mem *budget.Bytes, to receiver) *httpLink {
+	l := &httpLink{to: to, client: c, addr: addr, header: header, auth: auth, max: max, mem: mem}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	return l
 }
@@ -88,7 +91,9 @@ func (l *httpLink) ask(o outgoing) {
 	case kind == "text/event-stream":
 		l.follow(o, resp)
 	default:
-		body, err := readAll(resp.Body, l.max)
+		in := &intake{mem: l.mem}
+		defer in.end()
+		body, err := readAll(counting{resp.Body, in}, l.max)
 		if err != nil {
 			l.to.unanswered(o.id, &sendError{sent: true, err: err})
 		} else if !l.to.received(body, o.id) {
@@ -111,6 +116,9 @@ func (l *httpLink) follow(o outgoing, resp *http.Response) {
 			break
 		}
 		resp, err := l.get(f.last)
+		if errors.Is(err, errNoHolder) { // the answer was kept in its memory
+			break
+		}
 		if err != nil {
 			continue
 		}
@@ -214,7 +222,7 @@ func bare(err error) error {
 func neverLeft(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError
-	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial"
+	return errors.As(err, &dns) || errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errNoHolder)
 }
 
 func (l *httpLink) get(last string) (*http.Response, error) {
@@ -287,10 +295,10 @@ func (l *httpLink) refusedRequest(o outgoing, resp *http.Response) {
 	if m, err := parse(e.body, maxErrorDepth); err == nil && m.isResponse() && string(m.id) == string(number(o.id)) && l.to.received(e.body, o.id) {
 		return
 	}
-	l.to.unanswered(o.id, e)
 	if e.gone {
-		l.to.lost(e)
+		l.to.lost(e) // first: what is sent again must not go this way
 	}
+	l.to.unanswered(o.id, e)
 }
 
 const maxErrorDepth = 32

@@ -72,7 +72,7 @@ func (r *rule) judgeFailure(e *sendError) verdict {
 		a := policy.Answer{Status: e.status, Headers: map[string]string{}}
 		_ = json.Unmarshal(e.body, &a.Body) // no JSON: nil, as documented
 		definite, _ := r.Definite.Match(a)
-		if definite || signal.Definite(signal.Answer{Status: e.status, Header: e.header, Body: e.body, ReceivedAt: time.Now()}) {
+		if definite || !r.Definite.Denies(e.status) && signal.Definite(signal.Answer{Status: e.status, Header: e.header, Body: e.body, ReceivedAt: time.Now()}) {
 			v.end = ledger.AttemptFailed
 		}
 	}

@@ -11,8 +11,9 @@ import (
 // lines reads newline-delimited messages of at most max bytes. A longer one is read past and handed out as its
 // two ends, so that whoever waits for it can be told.
 type lines struct {
-	r   *bufio.Reader
-	max int
+	r     *bufio.Reader
+	max   int
+	count *intake // of the line at hand; nil: it is counted by who reads it
 }
 
 func newLines(r io.Reader, max int64) *lines {
@@ -22,11 +23,14 @@ func newLines(r io.Reader, max int64) *lines {
 // keepEnds is how much of a message that is too large is kept of either end.
 const keepEnds = 512
 
-// oversized is a message that was too large to keep.
-type oversized struct{ head, tail []byte }
+// oversized is a message that was too large to keep, or for which there was no room.
+type oversized struct {
+	head, tail []byte
+	why        error
+}
 
-func (o *oversized) Error() string { return errTooLarge.Error() }
-func (o *oversized) Unwrap() error { return errTooLarge }
+func (o *oversized) Error() string { return o.why.Error() }
+func (o *oversized) Unwrap() error { return o.why }
 
 // next returns the next line without its end, *oversized, or the reader's error. Empty lines are passed over.
 func (l *lines) next() ([]byte, error) {
@@ -46,9 +50,14 @@ func (l *lines) next() ([]byte, error) {
 
 func (l *lines) line() ([]byte, error) {
 	var line []byte
+	if l.count != nil {
+		l.count.end() // the line before has been passed on
+	}
 	for {
 		piece, err := l.r.ReadSlice('\n')
 		switch {
+		case !l.room(len(piece)):
+			return nil, l.crowded(line, piece, err)
 		case err == nil && len(line)+len(piece) <= l.max+1:
 			return append(line, piece[:len(piece)-1]...), nil
 		case err == nil:
@@ -66,12 +75,27 @@ func (l *lines) line() ([]byte, error) {
 	}
 }
 
+func (l *lines) room(n int) bool { return l.count == nil || l.count.add(n) }
+
+// crowded reads past a line for which there is no room. read is how its last piece ended.
+func (l *lines) crowded(line, piece []byte, read error) error {
+	o := tooLong(line, piece)
+	if errors.Is(read, bufio.ErrBufferFull) {
+		read = l.pass(o)
+	}
+	if read != nil && !errors.Is(read, io.EOF) {
+		return read
+	}
+	o.why = errMemory
+	return o
+}
+
 func tooLong(line, piece []byte) *oversized {
 	all := line
 	if len(all) < keepEnds {
 		all = append(append([]byte(nil), line...), piece...)
 	}
-	o := &oversized{head: append([]byte(nil), all[:min(len(all), keepEnds)]...)}
+	o := &oversized{why: errTooLarge, head: append([]byte(nil), all[:min(len(all), keepEnds)]...)}
 	o.keep(line)
 	o.keep(piece)
 	return o
@@ -85,13 +109,17 @@ func (o *oversized) keep(piece []byte) {
 // skip reads past the rest of a line.
 func (l *lines) skip(line, piece []byte) error {
 	o := tooLong(line, piece)
+	if err := l.pass(o); err != nil {
+		return err
+	}
+	return o
+}
+
+func (l *lines) pass(o *oversized) error {
 	for {
 		piece, err := l.r.ReadSlice('\n')
 		o.keep(piece)
-		switch {
-		case err == nil:
-			return o
-		case !errors.Is(err, bufio.ErrBufferFull):
+		if !errors.Is(err, bufio.ErrBufferFull) {
 			return err
 		}
 	}

@@ -60,7 +60,7 @@ func (s *session) observe(c *call, to sink) {
 	}
 	op.Note(ledger.Event{Kind: "note", Reason: "observe: would " + would, Rule: c.rule.path + ".mode"})
 	if c.base != "" {
-		s.srv.history.add(c.base)
+		s.srv.history.add(written{id: op.ID(), base: c.base, fingerprint: c.fingerprint})
 	}
 	begun := time.Now()
 	r.done = func(got reply) {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -30,9 +31,11 @@ type Config struct {
 	Logger   *slog.Logger
 	// Memory counts the bodies of calls on their way against limits.body_memory, together with whoever else holds some;
 	// nil counts the proxy's alone.
-	Memory Memory
+	Memory *budget.Bytes
 	// Store is the log's file where no admin API is served, so that whoever settles a call has to name it; else empty.
 	Store string
+	// Passing says that this process ends with the client that started it, and that nobody starts it again.
+	Passing bool
 	// Stderr gets what servers that run as child processes write there. Default: nowhere.
 	Stderr io.Writer
 	// Sessions bounds the clients at a time, default 1000; a session nobody has used for Idle, default 30 min, is ended.
@@ -49,7 +52,8 @@ type Proxy struct {
 	logger   *slog.Logger
 	stderr   io.Writer
 	store    string
-	memory   Memory
+	passing  bool
+	memory   *budget.Bytes
 	most     int
 	idle     time.Duration
 	client   *http.Client
@@ -64,6 +68,7 @@ type Proxy struct {
 	flights  map[string]*flight // by key, for whoever calls the same
 	aloft    map[*flight]struct{}
 	wanted   map[string]struct{}    // servers that somebody would look at, if there were a session
+	waits    map[string]struct{}    // unknown intents whose wait for a session is on record
 	parked   map[string]*time.Timer // intents whose server waits for the client's input
 	draining bool
 	closed   bool
@@ -78,6 +83,7 @@ type Caller struct {
 
 	header   http.Header // of an attached proxy's own
 	attached bool        // over the socket beside the store
+	scope    string      // of an attached proxy's keys: its client's session outlives the process that holds the store
 }
 
 // Bounds where Config leaves them out.
@@ -88,8 +94,8 @@ const (
 
 // New reads what earlier processes left unknown and returns a Proxy.
 func New(ctx context.Context, c Config) (*Proxy, error) {
-	p := &Proxy{ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, most: c.Sessions, idle: c.Idle,
-		halted: make(chan struct{}), servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}}
+	p := &Proxy{ledger: c.Ledger, log: c.Log, observer: c.Observer, logger: c.Logger, stderr: c.Stderr, store: c.Store, passing: c.Passing, most: c.Sessions, idle: c.Idle,
+		halted: make(chan struct{}), held: held{all: map[heldKey]string{}}, servers: map[string]*server{}, sessions: map[string]*session{}, flights: map[string]*flight{}, aloft: map[*flight]struct{}{}, parked: map[string]*time.Timer{}, wanted: map[string]struct{}{}, waits: map[string]struct{}{}}
 	p.policy.Store(c.Policy)
 	if p.observer == nil {
 		p.observer = silent{}
@@ -107,7 +113,7 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 		p.idle = defaultIdle
 	}
 	if p.memory = c.Memory; p.memory == nil {
-		p.memory = &budget{max: p.limits().BodyMemory}
+		p.memory = budget.New(p.limits().BodyMemory)
 	}
 	p.client = newClient(http.DefaultTransport.(*http.Transport).Clone())
 	for i := range c.Policy.MCP.Servers {
@@ -115,8 +121,10 @@ func New(ctx context.Context, c Config) (*Proxy, error) {
 		p.servers[s.Name] = newServer(*s, p.depth(), p.client)
 	}
 	if p.ledger != nil {
-		if err := p.held.load(ctx, p.ledger, p.servers); err != nil {
-			return nil, fmt.Errorf("read the calls of unknown outcome: %w", err)
+		for _, srv := range p.servers {
+			if err := p.load(ctx, srv); err != nil {
+				return nil, fmt.Errorf("read the calls of MCP servers: %w", err)
+			}
 		}
 	}
 	p.work.Go(p.reap)
@@ -129,8 +137,10 @@ func (p *Proxy) Reload(c *policy.Config) { p.policy.Store(c) }
 // newClient follows no redirect: that would send a call twice.
 func newClient(t *http.Transport) *http.Client {
 	t.DisableCompression = true
-	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: t, CheckRedirect: noRedirect}
 }
+
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // Command is an ad-hoc server: a program, where it runs, and its environment, beside this process's own or in its place.
 type Command struct {
@@ -150,12 +160,30 @@ func (p *Proxy) add(ctx context.Context, name string, c Command, inherit func() 
 	}
 	srv := newServer(policy.MCPServer{Name: name}, p.depth(), p.client)
 	srv.command = command{c, inherit}
-	p.mu.Lock()
-	if was := p.servers[name]; was == nil || !was.command.equal(srv.command) {
-		p.servers[name] = srv
+	if p.server(name) == nil {
+		if err := p.load(ctx, srv); err != nil {
+			return err
+		}
 	}
-	p.mu.Unlock()
-	return p.held.loadServer(ctx, p.ledger, name)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	was := p.servers[name]
+	if was != nil && was.command.equal(srv.command) {
+		return nil
+	}
+	if was != nil {
+		srv.history = was.history // it is one server, in another environment
+	}
+	p.servers[name] = srv
+	return nil
+}
+
+// load reads what earlier processes left of a server's calls.
+func (p *Proxy) load(ctx context.Context, srv *server) error {
+	if err := p.held.loadServer(ctx, p.ledger, srv.name); err != nil {
+		return err
+	}
+	return srv.history.load(ctx, p.ledger, srv.name)
 }
 
 func (c command) equal(o command) bool {
@@ -240,12 +268,14 @@ func (s *session) abandoned(idle time.Duration) bool {
 }
 
 // begin counts work of the proxy's, unless it is closed.
-func (p *Proxy) begin(f func()) {
+func (p *Proxy) begin(f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.closed {
-		p.work.Go(f)
+	if p.closed {
+		return false
 	}
+	p.work.Go(f)
+	return true
 }
 
 // inputWait is how long a server's question may stay open.

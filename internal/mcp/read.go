@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -29,8 +30,12 @@ var (
 func (p *Proxy) ReadTool(ctx context.Context, r *ledger.Record, tool string, arguments json.RawMessage) (result any, failed bool, err error) {
 	s := p.sessionFor(r)
 	if s == nil {
+		p.noteWait(ctx, r)
 		return nil, false, fmt.Errorf("%w: %w", errNoSession, intent.ErrNotNow)
 	}
+	p.mu.Lock()
+	delete(p.waits, r.ID)
+	p.mu.Unlock()
 	c, err := s.connected()
 	if errors.Is(err, errClosed) {
 		return nil, false, fmt.Errorf("%w: %w", err, intent.ErrNotNow)
@@ -75,6 +80,40 @@ func (p *Proxy) sessionFor(r *ledger.Record) *session {
 	return found
 }
 
+// waitsForSession is the history's line of an intent whose effect nobody can look for.
+const waitsForSession = "the look for its effect waits until a client has a session with the MCP server"
+
+// maxWaits bounds what is remembered of such intents. Beyond it their histories are read again.
+const maxWaits = 4096
+
+// noteWait writes down that r's check waits for a session, once until one was there.
+func (p *Proxy) noteWait(ctx context.Context, r *ledger.Record) {
+	p.mu.Lock()
+	_, known := p.waits[r.ID]
+	if len(p.waits) >= maxWaits {
+		clear(p.waits)
+	}
+	p.waits[r.ID] = struct{}{}
+	p.mu.Unlock()
+	if known {
+		return
+	}
+	events, err := p.ledger.History(ctx, r.ID)
+	if err != nil {
+		p.logger.Debug("a wait for a session is not on record", "intent", r.ID, "error", err)
+		return
+	}
+	for _, e := range slices.Backward(events) {
+		if e.Kind == "check" { // there was a session since
+			break
+		}
+		if e.Kind == "note" && e.Reason == waitsForSession { // by an earlier process
+			return
+		}
+	}
+	p.log.Load(r).Note(ledger.Event{Kind: "note", Reason: waitsForSession, Rule: "semantics 8"})
+}
+
 func (s *session) serves(r *ledger.Record) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,6 +156,10 @@ func (s *session) mayRead(c *conn, tool string, meta json.RawMessage) error {
 
 // readResult is what a read tool's answer shows.
 func readResult(value json.RawMessage) (result any, failed bool, err error) {
+	doc, err := policy.Document(value)
+	if err != nil {
+		return nil, false, err // of two members of one name each reader takes another
+	}
 	if k := gjson.GetBytes(value, "resultType").Str; k != "" && k != "complete" || gjson.GetBytes(value, "task.taskId").Exists() {
 		return nil, false, errUnread
 	}
@@ -125,11 +168,12 @@ func readResult(value json.RawMessage) (result any, failed bool, err error) {
 	if failed && speaksOfTransport(text) {
 		return nil, true, errUnread
 	}
-	if gjson.GetBytes(value, "structuredContent").Exists() {
-		return structured(value, text), failed, nil
+	if members, ok := doc.(map[string]any); ok && members["structuredContent"] != nil {
+		return members["structuredContent"], failed, nil
 	}
-	if (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && json.Unmarshal([]byte(text), &result) == nil {
-		return result, failed, nil // many servers say as text what they could say as data
+	if (strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")) && json.Valid([]byte(text)) {
+		result, err = policy.Document([]byte(text)) // many servers say as text what they could say as data
+		return result, failed, err
 	}
 	return text, failed, nil
 }

@@ -32,7 +32,7 @@ type server struct {
 	rules   map[string]*rule
 	tools   map[string]*tool
 	stale   bool // the server said that its tools have changed
-	history history
+	history *history
 }
 
 // rule is the policy of one tool.
@@ -65,7 +65,7 @@ type tool struct {
 
 func newServer(c policy.MCPServer, depth int, client *http.Client) *server {
 	srv := &server{name: c.Name, url: c.URL, headers: c.Headers, client: client, policy: c, depth: depth, rules: map[string]*rule{},
-		tools: map[string]*tool{}}
+		tools: map[string]*tool{}, history: &history{}}
 	if len(c.Command) > 0 {
 		srv.command.Args, srv.command.inherit = c.Command, plainEnv
 		for _, e := range c.Env {
@@ -96,7 +96,14 @@ func (srv *server) rule(name string) (*rule, error) {
 		return r, nil
 	}
 	p, written := srv.policy.Call(name)
-	keyer, err := idempotency.New(idempotency.Config{Key: p.Key, Depth: srv.depth})
+	ignore := slices.Clone(p.Ignore)
+	if p.Key != "" { // else every argument of a model's counts
+		ignore = p.Ignored()
+	}
+	for i, field := range ignore {
+		ignore[i] = "arguments." + field
+	}
+	keyer, err := idempotency.New(idempotency.Config{Key: p.Key, Ignore: ignore, Depth: srv.depth})
 	if err != nil {
 		return nil, fmt.Errorf("mcp.servers.%s.tools.%s: %w", srv.name, name, err)
 	}
@@ -248,56 +255,4 @@ func (s *session) fetchTools(c *conn, meta json.RawMessage) {
 			return
 		}
 	}
-}
-
-// history is the order in which write tools of one server were executed: any other write ends the window of a call that comes
-// without a key template (semantics 41).
-type history struct {
-	mu   sync.Mutex
-	seq  int64
-	last []written
-}
-
-type written struct {
-	seq  int64
-	base string
-}
-
-const keepWritten = 256
-
-// window is the last write before now that is another one; 0: none.
-func (h *history) window(base string) int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if mutant.On("window-past-other-write") {
-		return 0
-	}
-	for i := len(h.last) - 1; i >= 0; i-- {
-		if h.last[i].base != base {
-			return h.last[i].seq
-		}
-	}
-	return 0
-}
-
-// add puts a write on record that is about to be sent. What certainly did nothing is taken out again.
-func (h *history) add(base string) int64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.seq++
-	if n := len(h.last); n > 0 && h.last[n-1].base == base {
-		h.last[n-1].seq = h.seq
-		return h.seq
-	}
-	if len(h.last) == keepWritten {
-		h.last = h.last[:copy(h.last, h.last[1:])]
-	}
-	h.last = append(h.last, written{h.seq, base})
-	return h.seq
-}
-
-func (h *history) remove(seq int64) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.last = slices.DeleteFunc(h.last, func(w written) bool { return w.seq == seq })
 }

@@ -16,7 +16,8 @@ import (
 type session struct {
 	p      *Proxy
 	srv    *server
-	id     string // scope of keys that come without a template (semantics 41)
+	id     string
+	scope  string // of keys that come without a template (semantics 41): id, unless another process names it
 	caller Caller
 	home   sink // where a stdio client reads; nil for one over HTTP
 	web    *web // where one over HTTP does
@@ -79,6 +80,7 @@ type pending struct {
 type reply struct {
 	msg  *message
 	fail *sendError
+	size int // bytes of msg that its flight has counted as memory
 }
 
 // ask is a request of the server's to the client.
@@ -96,7 +98,11 @@ const (
 var errBusy = errors.New("too many requests of this session are on their way")
 
 func newSession(p *Proxy, srv *server, id string, caller Caller) *session {
-	return &session{p: p, srv: srv, id: id, caller: caller, pending: map[int64]*pending{}, tokens: map[string]*pending{}, asks: map[int64]ask{},
+	scope := id
+	if caller.scope != "" {
+		scope = caller.scope
+	}
+	return &session{p: p, srv: srv, id: id, scope: scope, caller: caller, pending: map[int64]*pending{}, tokens: map[string]*pending{}, asks: map[int64]ask{},
 		calls: map[*waiter]struct{}{}, tasks: map[string]*flight{}, used: time.Now()}
 }
 
@@ -122,7 +128,7 @@ func (s *session) register(c *conn, r *pending) (outgoing, error) {
 	if len(s.pending) >= maxPending {
 		return outgoing{}, errBusy
 	}
-	if !s.p.memory.TakeBody(len(raw)) {
+	if !s.p.memory.Take(len(raw)) {
 		return outgoing{}, errMemory
 	}
 	r.charge = len(raw)
@@ -158,7 +164,7 @@ func (s *session) takeLocked(id int64) *pending {
 		return nil
 	}
 	delete(s.pending, id)
-	s.p.memory.GiveBody(r.charge)
+	s.p.memory.Give(r.charge)
 	if r.token != "" && s.tokens[r.token] == r {
 		delete(s.tokens, r.token)
 	}

@@ -348,7 +348,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	// A goroutine may be on its last instruction when the answer is out; HTTP keeps a handful of connections.
 	r.until("as few goroutines as after the first calls", func() bool { return runtime.NumGoroutine() <= before+8 })
-	r.until("no body that counts", func() bool { return r.proxy.memory.(*budget).used.Load() == 0 })
+	r.until("no body that counts", func() bool { return r.proxy.memory.Used() == 0 })
 	r.proxy.mu.Lock()
 	flights, sessions := len(r.proxy.flights), r.proxy.sessions
 	r.proxy.mu.Unlock()

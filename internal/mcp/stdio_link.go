@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/budget"
 )
 
 // stdioLink is a server that runs as a child process.
@@ -20,6 +22,7 @@ type stdioLink struct {
 	in    io.WriteCloser
 	out   io.ReadCloser
 	max   int64
+	mem   *budget.Bytes
 	queue chan *letter
 	over  chan struct{} // closed when the process has ended
 	stop  chan struct{} // closed when nothing more is written
@@ -62,7 +65,7 @@ func plainEnv() []string {
 
 func noEnv() []string { return nil }
 
-func startStdio(c command, max int64, stderr io.Writer, to receiver) (*stdioLink, error) {
+func startStdio(c command, max int64, mem *budget.Bytes, stderr io.Writer, to receiver) (*stdioLink, error) {
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Env, cmd.Dir, cmd.Stderr = append(c.inherit(), c.Env...), c.Dir, stderr
 	cmd.WaitDelay = closePatience
@@ -78,7 +81,7 @@ func startStdio(c command, max int64, stderr io.Writer, to receiver) (*stdioLink
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.Args[0], err)
 	}
-	l := &stdioLink{to: to, cmd: cmd, in: in, out: out, max: max, queue: make(chan *letter, 64), over: make(chan struct{}), stop: make(chan struct{})}
+	l := &stdioLink{to: to, cmd: cmd, in: in, out: out, max: max, mem: mem, queue: make(chan *letter, 64), over: make(chan struct{}), stop: make(chan struct{})}
 	l.all.Go(l.write)
 	l.all.Go(l.read)
 	return l, nil
@@ -137,6 +140,8 @@ func (l *stdioLink) write() {
 // read hands on what the child says until it ends.
 func (l *stdioLink) read() {
 	in := newLines(l.out, l.max)
+	in.count = &intake{mem: l.mem}
+	defer in.count.end()
 	for {
 		line, err := in.next()
 		var big *oversized

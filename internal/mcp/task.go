@@ -172,7 +172,7 @@ func (f *flight) taskVerdict(v verdict, value, created json.RawMessage) {
 		f.record(f.op.Settle(f.success(v, created), false, f.landed(created)))
 	case ledger.AttemptFailed:
 		f.attempted(v.end, v.kind)
-		f.c.s.srv.history.remove(f.seq)
+		f.c.s.srv.history.remove(f.op.ID())
 		f.record(f.op.Settle(intent.Settlement{Ending: v.ending(), Outcome: ledger.OutcomeFailed, Reason: v.reason, Visibility: ledger.VisComplete}, false, nil))
 	default:
 		f.lose(v, nil)

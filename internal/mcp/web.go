@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/holdfast-ai/holdfast/internal/budget"
 )
 
 // web is what one HTTP client reads: a stream for each of its POSTs, and one for what it did not ask for.
@@ -16,6 +18,7 @@ type web struct {
 	streams map[int]*stream // that can be gone on with
 	order   []int
 	closed  bool
+	mem     *budget.Bytes
 }
 
 // Bounds of what is kept for a client whose connection broke.
@@ -25,8 +28,8 @@ const (
 	keepBytes   = 8 << 20
 )
 
-func newWeb() *web {
-	w := &web{streams: map[int]*stream{}}
+func newWeb(mem *budget.Bytes) *web {
+	w := &web{streams: map[int]*stream{}, mem: mem}
 	w.own = w.open(0)
 	return w
 }
@@ -35,9 +38,11 @@ func newWeb() *web {
 func (w *web) open(answers int) *stream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	st := &stream{n: w.next, left: answers, endless: answers == 0, news: make(chan struct{}, 1)}
+	st := &stream{n: w.next, left: answers, endless: answers == 0, mem: w.mem, news: make(chan struct{}, 1)}
 	w.next++
-	st.closed = w.closed
+	if w.closed {
+		st.close()
+	}
 	w.streams[st.n] = st
 	if !st.endless {
 		w.order = append(w.order, st.n)
@@ -51,7 +56,8 @@ func (w *web) open(answers int) *stream {
 // forgetOldest makes the oldest stream that has ended one that cannot be gone on with.
 func (w *web) forgetOldest() {
 	for i, n := range w.order {
-		if w.streams[n].ended() {
+		if st := w.streams[n]; st.ended() {
+			st.free()
 			delete(w.streams, n)
 			w.order = append(w.order[:i], w.order[i+1:]...)
 			return
@@ -63,6 +69,7 @@ func (w *web) forgetOldest() {
 func (w *web) forget(st *stream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	st.free()
 	delete(w.streams, st.n)
 	for i, n := range w.order {
 		if n == st.n {
@@ -127,6 +134,7 @@ func (w *web) close() {
 type stream struct {
 	n       int
 	endless bool
+	mem     *budget.Bytes
 	news    chan struct{} // a token while there may be something new
 
 	mu      sync.Mutex
@@ -140,6 +148,7 @@ type stream struct {
 	wrote   int64 // ordinal of the last event that was written to a client
 	refusal *sendError
 	plain   bool // the only thing in it is the answer
+	freed   bool // its events no longer count: the session is over, or they are forgotten
 }
 
 func (st *stream) put(raw []byte) {
@@ -164,11 +173,30 @@ func (st *stream) add(raw []byte) {
 	if st.first == 0 {
 		st.first = 1
 	}
-	st.events = append(st.events, oneLine(raw))
-	st.bytes += len(raw)
-	for len(st.events) > 1 && (len(st.events) > keepEvents || st.bytes > keepBytes) {
-		st.bytes -= len(st.events[0])
+	raw = oneLine(raw)
+	st.events = append(st.events, raw)
+	st.count(len(raw))
+	for len(st.events) > 1 && (len(st.events) > keepEvents || st.bytes > keepBytes || st.first <= st.wrote && st.mem.Over()) {
+		st.count(-len(st.events[0]))
 		st.events, st.first = st.events[1:], st.first+1
+	}
+}
+
+// count has n more bytes count as memory. Where that is used up, who has had an event cannot have it again.
+func (st *stream) count(n int) {
+	st.bytes += n
+	if !st.freed {
+		st.mem.Hold(n)
+	}
+}
+
+// free has nothing of the stream count any more.
+func (st *stream) free() {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	if !st.freed {
+		st.mem.Give(st.bytes)
+		st.freed = true
 	}
 }
 
@@ -195,6 +223,7 @@ func (st *stream) refuse(id []byte, e *sendError) {
 }
 
 func (st *stream) close() {
+	st.free()
 	st.mu.Lock()
 	st.closed = true
 	st.mu.Unlock()

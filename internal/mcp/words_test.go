@@ -71,7 +71,7 @@ func TestUnknownServerNamesTheKnown(t *testing.T) {
 	}
 	defer func() { socket.Stop(); socket.Close() }()
 	var out bytes.Buffer
-	if err := Attach(t.Context(), filepath.Join(dir, "s"), "fra", nil, slog.New(slog.DiscardHandler), strings.NewReader(hello+"\n"), &out); err != nil {
+	if err := Attach(t.Context(), Attachment{Socket: filepath.Join(dir, "s"), Server: "fra", Logger: slog.New(slog.DiscardHandler)}, strings.NewReader(hello+"\n"), &out); err != nil {
 		t.Error(err)
 	}
 	got := gjson.GetBytes(out.Bytes(), "error.message").Str

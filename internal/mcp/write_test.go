@@ -21,6 +21,7 @@ func TestBR082ModelRepeatsItsCall(t *testing.T) {
 	r.mentions(again, "nothing was executed now", "repeat_reason")
 	r.happened(1)
 	r.says(c.call("keyed", `{"n":"A","phone":"2"}`), "_meta.code", "idempotency_key_reused", "result.isError", true)
+	r.says(c.call("keyed", `{"n":"A","phone":"1","client_ts":"now"}`), "_meta.replayed", true) // made anew for each try
 	r.happened(1)
 	r.says(c.call("keyed", `{"n":"A","phone":"1","repeat_reason":"the user wants two"}`), "_meta.replayed", nil, "result.content.0.text", "done A")
 	r.happened(2)
@@ -32,7 +33,7 @@ func TestBR082ModelRepeatsItsCall(t *testing.T) {
 	other := r.stdio() // a business key is the same in every session
 	r.says(other.call("keyed", `{"n":"A","phone":"1"}`), "_meta.replayed", true)
 	r.happened(3)
-	if r.counts.dups["settled"] != 3 {
+	if r.counts.dups["settled"] != 4 {
 		t.Errorf("%v duplicates", r.counts.dups)
 	}
 }

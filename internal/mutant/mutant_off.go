@@ -10,3 +10,6 @@ func On(string) bool { return false }
 
 // Point does nothing in a normal build.
 func Point(string) {}
+
+// Crashes reports whether a crash is asked for at the named point.
+func Crashes(string) bool { return false }

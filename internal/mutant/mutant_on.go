@@ -15,6 +15,7 @@ const Built = true
 
 var (
 	crashPoint, crashAt = parseCrash(os.Getenv("HOLDFAST_CRASH"))
+	crashArmed          = os.Getenv("HOLDFAST_CRASH_ARMED")
 	reached             atomic.Int64
 )
 
@@ -22,12 +23,24 @@ var (
 func On(name string) bool { return os.Getenv(Env) == name }
 
 // Point is a named place at which HOLDFAST_CRASH=name:n asks for a crash, as by kill -9, when it is reached for
-// the n-th time.
+// the n-th time. HOLDFAST_CRASH_ARMED names a file without which no reaching counts, for who cannot tell how often
+// a process passes the point before the test begins.
 func Point(name string) {
-	if name == crashPoint && reached.Add(1) == crashAt {
+	if name == crashPoint && armed() && reached.Add(1) == crashAt {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // never go past the point while the signal is on its way
 	}
+}
+
+// Crashes reports whether a crash is asked for at the named point.
+func Crashes(name string) bool { return name == crashPoint }
+
+func armed() bool {
+	if crashArmed == "" {
+		return true
+	}
+	_, err := os.Stat(crashArmed)
+	return err == nil
 }
 
 func parseCrash(s string) (string, int64) {

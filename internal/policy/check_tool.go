@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -13,7 +14,10 @@ func (k *checker) tools() {
 		s := &k.c.Tools[i]
 		for j := range s.Routes {
 			path := item(join("tools", s.Name)+".routes", j)
-			k.call(path, &s.Routes[j].CallPolicy, reconcileRoute)
+			r := &s.Routes[j]
+			method, _, _ := strings.Cut(r.Match, " ")
+			reads := (method == http.MethodGet || method == http.MethodHead) && !k.c.Written(path+".effect")
+			k.call(path, &r.CallPolicy, r.operation(path, reconcileRoute, reads))
 		}
 	}
 }
@@ -29,13 +33,13 @@ func (k *checker) mcp() {
 		for j := range s.Tools {
 			t := &s.Tools[j]
 			at := join(path+".tools", t.Name)
-			k.call(at, &t.CallPolicy, reconcileMCP)
+			k.call(at, &t.CallPolicy, t.operation(at, reconcileMCP, false))
 			k.readTool(at+".reconcile.tool", t, s)
 		}
 	}
 }
 
-func (k *checker) call(path string, p *CallPolicy, place reconcilePlace) {
+func (k *checker) call(path string, p *CallPolicy, o operation) {
 	k.template(path+".key", p.Key)
 	if p.Key != "" && p.Derive == DeriveOff {
 		k.warn(path+".key", "is never used, because derive is off", "write derive: always, or remove key")
@@ -46,7 +50,17 @@ func (k *checker) call(path string, p *CallPolicy, place reconcilePlace) {
 	if p.Effect == External && p.Durability == Relaxed {
 		k.warn(path+".durability", "relaxed may lose the record of an effect in a power cut", "write strict")
 	}
-	k.reconcile(path+".reconcile", p.Reconcile, place)
+	k.definite(path+".definite", p.Definite)
+	k.reconcile(path+".reconcile", p.Reconcile, o)
+}
+
+// definite refuses what says both.
+func (k *checker) definite(path string, c Conditions) {
+	for _, status := range c.Not {
+		if slices.Contains(c.Statuses, status) {
+			k.fail(path, fmt.Sprintf("says of %d that it proves that nothing happened, and that it does not", status), "keep one of the two")
+		}
+	}
 }
 
 // reconcilePlace is where a reconciler stands, which decides what it can reach.
@@ -59,7 +73,7 @@ const (
 )
 
 // reconcile holds semantics 8: one source of evidence, and it only reads.
-func (k *checker) reconcile(path string, r *Reconcile, place reconcilePlace) {
+func (k *checker) reconcile(path string, r *Reconcile, o operation) {
 	if r == nil {
 		return
 	}
@@ -79,7 +93,14 @@ func (k *checker) reconcile(path string, r *Reconcile, place reconcilePlace) {
 	if r.Happened.IsZero() && !r.OpenAIResponse && !k.c.Written(path+".happened") {
 		k.fail(path, "does not say what shows that the effect happened", `write happened: "len(body.items) > 0" over status, body, result`)
 	}
-	k.evidence(path, r, place)
+	before := len(k.faults)
+	k.evidence(path, r, o.place)
+	k.meaning(path, r, o)
+	k.expression(path+".happened", r, r.Happened)
+	k.expression(path+".not_happened", r, r.NotHappened)
+	if len(k.faults) == before { // what is wrong already is not doubtful too
+		k.doubts(path, r, o)
+	}
 }
 
 func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {

@@ -22,7 +22,9 @@ func (k *checker) workflow(w *Workflow) {
 	k.tiers(path, w)
 	k.cache(path+".cache", w)
 	k.lanes(path, w)
-	k.reconcile(path+".reconcile", w.Reconcile, reconcileWorkflow)
+	k.definite(path+".definite", w.Definite)
+	k.reconcile(path+".reconcile", w.Reconcile, operation{place: reconcileWorkflow, key: w.Idempotency.Key, timeout: w.Timeouts.Attempt,
+		effect: w.Effect, unknown: w.UnknownRule(false), path: path})
 }
 
 func (k *checker) timeouts(path string, t Timeouts) {

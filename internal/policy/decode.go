@@ -332,6 +332,14 @@ func (d *decoder) conditions(n *node, v reflect.Value, path string) {
 			out.Statuses = append(out.Statuses, status)
 			continue
 		}
+		if not, is := strings.CutPrefix(it.text, "!"); it.kind == scalar && is && statusForm.MatchString(strings.TrimSpace(not)) {
+			status, _ := strconv.Atoi(strings.TrimSpace(not))
+			if !strings.HasSuffix(path, ".definite") {
+				d.fault(it, p, quote(it.text)+" is for definite alone", "write a status, or a condition such as \"status != "+strings.TrimSpace(not)+"\"")
+			}
+			out.Not = append(out.Not, status)
+			continue
+		}
 		var e Expr
 		f := field{typ: exprType}
 		d.scalar(it, reflect.ValueOf(&e).Elem(), &f, p)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/vm"
 )
 
@@ -23,6 +24,7 @@ type Answer struct {
 type Expr struct {
 	Source  string
 	program *vm.Program
+	strict  *vm.Program
 }
 
 // CompileExpr compiles a boolean expression over status, body, result and headers.
@@ -34,11 +36,38 @@ func CompileExpr(src string) (Expr, error) {
 	if err != nil {
 		return Expr{}, fmt.Errorf("policy: expression %q: %w", src, err)
 	}
-	return Expr{Source: src, program: program}, nil
+	strict, err := compileStrict(src)
+	if err != nil {
+		return Expr{}, fmt.Errorf("policy: expression %q: %w", src, err)
+	}
+	return Expr{Source: src, program: program, strict: strict}, nil
 }
 
 // IsZero reports whether there is no expression.
 func (e Expr) IsZero() bool { return e.program == nil }
+
+// Reads says whether the expression reads one of status, body, result and headers.
+func (e Expr) Reads(name string) bool {
+	if e.program == nil {
+		return false
+	}
+	found := mention{name: name}
+	node := e.program.Node()
+	ast.Walk(&node, &found)
+	return found.yes
+}
+
+type mention struct {
+	name string
+	yes  bool
+}
+
+// Visit implements ast.Visitor.
+func (r *mention) Visit(node *ast.Node) {
+	if id, ok := (*node).(*ast.IdentifierNode); ok && id.Value == r.name {
+		r.yes = true
+	}
+}
 
 // Equal compares the sources.
 func (e Expr) Equal(o Expr) bool { return e.Source == o.Source }
@@ -55,14 +84,37 @@ func (e Expr) Match(a Answer) (bool, error) {
 	return out == true, nil
 }
 
+// Decide is Match of evidence: an answer that has another shape than the expression reads — a missing member, text where a
+// number is compared, no list where one is counted — is an error, mostly ErrShape, and neither true nor false.
+func (e Expr) Decide(a Answer) (bool, error) {
+	if e.strict == nil {
+		return false, nil
+	}
+	out, err := expr.Run(e.strict, a)
+	if err != nil {
+		return false, fmt.Errorf("policy: expression %q: %w", e.Source, err)
+	}
+	is, ok := out.(bool)
+	if !ok {
+		return false, fmt.Errorf("policy: expression %q: %w", e.Source, shape("it is %s, neither true nor false", kindOf(out)))
+	}
+	return is, nil
+}
+
 // Conditions is a list of statuses and expressions; any of them suffices. The zero value has none.
 type Conditions struct {
 	Statuses []int
 	Exprs    []Expr
+	Not      []int // of definite: "!503", statuses of which the opposite is said
 }
 
 // IsZero reports whether nothing is asked.
-func (c Conditions) IsZero() bool { return len(c.Statuses) == 0 && len(c.Exprs) == 0 }
+func (c Conditions) IsZero() bool {
+	return len(c.Statuses) == 0 && len(c.Exprs) == 0 && len(c.Not) == 0
+}
+
+// Denies reports whether a status, whatever is usually thought of it, is said to prove nothing.
+func (c Conditions) Denies(status int) bool { return slices.Contains(c.Not, status) }
 
 // Match reports whether any status or expression fits. An error of one expression does not hide the others' match.
 func (c Conditions) Match(a Answer) (bool, error) {

@@ -23,7 +23,7 @@ var listed = map[string][2]float64{
 func (c *Config) Price(model string) (input, output float64, known bool) {
 	in, out := c.written(model)
 	if in == nil || out == nil {
-		p, ok := named(listed, model)
+		p, ok := listedAs(listed, model)
 		if !ok {
 			return 0, 0, false
 		}
@@ -49,7 +49,7 @@ func (c *Config) written(model string) (in, out *float64) {
 	return in, out
 }
 
-func named(list map[string][2]float64, model string) (p [2]float64, ok bool) {
+func listedAs(list map[string][2]float64, model string) (p [2]float64, ok bool) {
 	if p, ok = list[model]; ok {
 		return p, true
 	}

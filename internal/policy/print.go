@@ -138,6 +138,9 @@ func conditionText(c Conditions) string {
 	for _, s := range c.Statuses {
 		items = append(items, strconv.Itoa(s))
 	}
+	for _, s := range c.Not {
+		items = append(items, text("!"+strconv.Itoa(s)))
+	}
 	for _, e := range c.Exprs {
 		items = append(items, text(e.Source))
 	}

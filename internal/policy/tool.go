@@ -27,6 +27,7 @@ type CallPolicy struct {
 	OnUnknown OnUnknown     `yaml:"on_unknown" enum:"retry|hold" doc:"hold, unless effect is generation."`
 	Derive    Derive        `yaml:"derive" default:"always" enum:"retries|always|off" doc:"What a derived key is taken for."`
 	Key       string        `yaml:"key" is:"template" doc:"Key from business arguments, e.g. {customer}:{amount}:{cart}."`
+	Ignore    []string      `yaml:"ignore" is:"field" doc:"Arguments that may differ under one key, a or a.b.c."`
 	Window    time.Duration `yaml:"window" is:"positive" doc:"24h with a key template, else the session, at most 10m."`
 	TTL       time.Duration `yaml:"ttl" is:"positive" doc:"From settlement, for keys that callers give: 24h."`
 	Timeout   time.Duration `yaml:"timeout" default:"60s" is:"positive" doc:"One attempt."`
@@ -34,7 +35,7 @@ type CallPolicy struct {
 	Durability Durability `yaml:"durability" enum:"relaxed|strict" doc:"strict, unless effect is generation."`
 	Succeeded  Conditions `yaml:"succeeded" doc:"Expressions or statuses that mean success."`
 	Failed     Conditions `yaml:"failed" doc:"Expressions or statuses that mean failure."`
-	Definite   Conditions `yaml:"definite" doc:"Further failures that certainly had no effect."`
+	Definite   Conditions `yaml:"definite" doc:"Further failures that certainly had no effect; \"!503\": this status proves nothing."`
 	Reconcile  *Reconcile `yaml:"reconcile" doc:"How an unknown outcome is found out, read-only."`
 	Approval   string     `yaml:"approval" default:"none" enum:"none|dispatch" doc:"An owner approves first."`
 }

@@ -3,6 +3,7 @@ package policy
 import (
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,6 +11,21 @@ import (
 // callIDs are fields of a tool's arguments that a model's client makes anew for each try. They say nothing of what is
 // asked for, and never make two calls of one (interface.md §4).
 var callIDs = []string{"tool_call_id", "toolCallId", "tool_use_id", "toolUseId"}
+
+// triedAnew are fields that a caller's code makes anew for each try. Beside a key of business arguments they make no other
+// call of one that has the same key; without a key who repeats a call may mean something by them.
+var triedAnew = []string{"request_id", "requestId", "correlation_id", "correlationId", "trace_id", "traceId", "span_id", "spanId", "nonce",
+	"timestamp", "ts", "client_timestamp", "clientTimestamp", "client_ts", "clientTs", "client_time", "clientTime", "sent_at", "sentAt",
+	"user_agent", "userAgent", "attempt", "retry_count", "retryCount"}
+
+// Ignored are the fields of a call's arguments that say nothing of what is asked for.
+func (p *CallPolicy) Ignored() []string {
+	all := slices.Concat(callIDs, p.Ignore)
+	if p.Key != "" {
+		all = append(all, triedAnew...)
+	}
+	return all
+}
 
 // AnyRoute is the index of the policy of calls that match no route.
 const AnyRoute = -1
@@ -73,9 +89,7 @@ func (p *CallPolicy) Workflow(name, path string) *Workflow {
 	w.Name, w.at, w.Mode, w.Effect, w.OnUnknown, w.Durability = name, path, p.Mode, p.Effect, p.OnUnknown, p.Durability
 	w.Succeeded, w.Failed, w.Definite, w.Reconcile, w.Approval = p.Succeeded, p.Failed, p.Definite, p.Reconcile, p.Approval
 	w.Idempotency.Derive, w.Idempotency.Window, w.Idempotency.TTL, w.Idempotency.Key = p.Derive, p.Window, p.TTL, p.Key
-	if p.Key == "" {
-		w.Idempotency.Ignore = callIDs
-	}
+	w.Idempotency.Ignore = p.Ignored()
 	w.Timeouts = Timeouts{FirstToken: p.Timeout, Idle: p.Timeout, Attempt: p.Timeout, Total: 2 * p.Timeout,
 		Request: 2*p.Timeout + p.Timeout/10 + time.Second, Stream: p.Timeout}
 	w.Lanes.resolve(w.Retry)

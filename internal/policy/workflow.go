@@ -112,7 +112,7 @@ type Workflow struct {
 	Durability Durability `yaml:"durability" enum:"relaxed|strict" doc:"strict holds the answer's end until it is durable; relaxed for generation, strict for external."`
 	Succeeded  Conditions `yaml:"succeeded" doc:"Expressions or statuses that mean success."`
 	Failed     Conditions `yaml:"failed" doc:"Expressions or statuses that mean failure."`
-	Definite   Conditions `yaml:"definite" doc:"Further failures of external calls that certainly had no effect."`
+	Definite   Conditions `yaml:"definite" doc:"Further failures of external calls that certainly had no effect; \"!503\": this status proves nothing."`
 	Reconcile  *Reconcile `yaml:"reconcile" doc:"How an unknown outcome is found out, read-only."`
 	Approval   string     `yaml:"approval" default:"none" enum:"none|dispatch|fallback" doc:"An owner approves first."`
 	Spend      Spend      `yaml:"spend" doc:"USD, per workflow and owner."`

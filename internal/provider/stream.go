@@ -71,7 +71,7 @@ func (s *sseStream) Feed(p []byte) error {
 
 func (s *sseStream) onEvent(ev sse.Event) error {
 	s.Events++
-	s.CRLF, s.event = ev.CRLF, ev
+	s.CRLF, s.event, s.Last = ev.CRLF, ev, -1
 	s.grammar.Event(&s.State, &s.event)
 	return nil
 }
@@ -130,8 +130,12 @@ func (s *arrayStream) Progress() *Progress { return &s.State.Progress }
 func (s *arrayStream) Feed(p []byte) error {
 	err := s.scanner.Feed(p, s.take)
 	if s.scanner.Closed() {
+		before := s.Committed
 		s.Committed = max(s.Committed, s.scanner.Bracket())
 		s.grammar.Bracket(&s.State)
+		if s.Ended && s.Last < 0 {
+			s.Last = before
+		}
 	}
 	return err
 }

@@ -4,16 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -29,6 +30,7 @@ type get struct {
 	method string
 	path   *template
 	whole  bool // the template is an address of its own, not a path of the far side's
+	named  bool // a field stands in its path
 }
 
 func (s *Set) newGet(r *policy.Reconcile, at place) (intent.Reconciler, error) {
@@ -51,8 +53,11 @@ func (s *Set) newGet(r *policy.Reconcile, at place) (intent.Reconciler, error) {
 		return nil, errors.New("get: an MCP server has no paths; write a whole address, or tool")
 	}
 	var err error
-	g.path, err = parseAddress(text)
-	return g, err
+	if g.path, err = parseAddress(text); err != nil {
+		return nil, err
+	}
+	g.named = slices.ContainsFunc(g.path.parts, func(p part) bool { return p.field != "" && !p.query })
+	return g, nil
 }
 
 // readEvidence is what the history keeps of a read. The address is the template: its values may be secrets.
@@ -84,15 +89,19 @@ func (g *get) Check(ctx context.Context, r *ledger.Record) (intent.Finding, erro
 	if err != nil {
 		return cannotTell(err.Error(), e), nil
 	}
-	a, body, err := g.s.read(ctx, &upstream.Request{Method: g.method, Target: target, Header: header})
+	a, body, err := g.s.read(ctx, &upstream.Request{Method: g.method, Target: target, Header: header}, g.hidden(r))
 	if err != nil {
-		return cannotTell("the far side could not be read", e), nil
+		return intent.Finding{Reason: "the far side could not be read" + unreadable(err), Evidence: encode(e)}, err
 	}
 	e.Status, e.Bytes, e.SHA256 = a.Status, len(body), digest(body)
-	if unread(a.Status) {
+	switch {
+	case unread(a.Status):
 		return cannotTell(fmt.Sprintf("the far side answered %d", a.Status), e), nil
+	case g.method == http.MethodGet && isPage(a.Headers["content-type"], body):
+		return cannotTell(fmt.Sprintf("the far side answered %d with a page, not with data", a.Status), e), nil
 	}
-	found, reason := judge(g.conf, a, a.Status >= 200 && a.Status <= 299)
+	a.named, a.plain = g.named, a.Status == http.StatusOK
+	found, reason := judge(g.conf, a)
 	f := intent.Finding{Found: found, Reason: reason, Evidence: encode(e), Read: body}
 	if found == intent.Happened && g.method == http.MethodGet {
 		f.Answer, f.Body = answerOf(a, body)
@@ -100,15 +109,31 @@ func (g *get) Check(ctx context.Context, r *ledger.Record) (intent.Finding, erro
 	return f, nil
 }
 
-// unread are statuses that say nothing of what was asked for, whatever an expression makes of them.
+// unread are statuses that say nothing of what was asked for, whatever an expression makes of them: those of a read that was
+// refused, or not understood.
 func unread(status int) bool {
 	switch status {
-	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired, http.StatusRequestTimeout,
-		http.StatusTooEarly, http.StatusTooManyRequests:
-		return true
+	case http.StatusNotFound, http.StatusGone, http.StatusConflict:
+		return false
 	}
-	return status < 200 || status >= 500 || status >= 300 && status <= 399
+	return status < 200 || status > 299
 }
+
+// unreadable says why there is no answer, without the words of an error, which name hosts.
+func unreadable(err error) string {
+	var ue *upstream.Error
+	switch {
+	case errors.Is(err, errLarge):
+		return ": " + errLarge.Error()
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ue) && ue.Timeout:
+		return ": it did not answer in time"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return ": its answer broke off"
+	}
+	return ""
+}
+
+var errLarge = errors.New("the answer is larger than 1 MiB")
 
 // target is where the read goes, and with which credentials: those of the far side it asks, and no other.
 func (g *get) target(address string, r *ledger.Record) (*url.URL, http.Header, error) {
@@ -144,6 +169,17 @@ func (g *get) base(r *ledger.Record) (string, http.Header, error) {
 	return p.BaseURL, providerHeaders(p), nil
 }
 
+// hidden are the secrets of the far side of an operation.
+func (g *get) hidden(r *ledger.Record) *redact.Words {
+	if g.at.tool != nil {
+		return redact.New(g.s.c.Policy.ToolSecrets(g.at.tool)...)
+	}
+	if p := g.s.c.Policy.Provider(r.Provider); p != nil {
+		return redact.New(g.s.c.Policy.ProviderSecrets(p)...)
+	}
+	return nil
+}
+
 func headersOf(list []policy.Header) http.Header {
 	h := http.Header{}
 	for _, x := range list {
@@ -169,9 +205,10 @@ func providerHeaders(p *policy.Provider) http.Header {
 	return h
 }
 
-// read makes one request. It follows no redirect, and an answer that is larger than may be read is none.
-func (s *Set) read(ctx context.Context, q *upstream.Request) (policy.Answer, []byte, error) {
-	a := policy.Answer{Headers: map[string]string{}}
+// read makes one request. It follows no redirect, and an answer that is larger than may be read is none. What is kept of an answer,
+// and given to whoever asks again, shows no secret that the request was made with (semantics 45).
+func (s *Set) read(ctx context.Context, q *upstream.Request, hidden *redact.Words) (answer, []byte, error) {
+	a := answer{Answer: policy.Answer{Headers: map[string]string{}}}
 	resp, err := s.c.Upstream.Do(ctx, q)
 	if err != nil {
 		return a, nil, err
@@ -182,22 +219,23 @@ func (s *Set) read(ctx context.Context, q *upstream.Request) (policy.Answer, []b
 	case err != nil:
 		return a, nil, err
 	case len(body) > maxRead:
-		return a, nil, errors.New("the answer is larger than 1 MiB")
+		return a, nil, errLarge
 	}
+	hidden.In(body)
+	hidden.Header(resp.Header)
 	a.Status = resp.Status
 	for name, v := range resp.Header {
 		if len(v) > 0 {
 			a.Headers[strings.ToLower(name)] = v[0]
 		}
 	}
-	if json.Unmarshal(body, &a.Body) == nil {
-		a.Result = a.Body
-	}
+	a.Body, a.fault = policy.Document(body)
+	a.Result = a.Body
 	return a, body, nil
 }
 
 // answerOf is what was read as the answer that is replayed: the far side's own word of the effect, marked as such.
-func answerOf(a policy.Answer, body []byte) (*ledger.Answer, *ledger.Body) {
+func answerOf(a answer, body []byte) (*ledger.Answer, *ledger.Body) {
 	contentType := a.Headers["content-type"]
 	header := map[string][]string{"Holdfast-Reconciled": {"true"}}
 	if contentType != "" {

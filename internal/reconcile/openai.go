@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -47,13 +48,16 @@ func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Fi
 	}
 	a, body, err := o.read(ctx, p, "/responses/"+id)
 	if err != nil {
-		return cannotTell("the provider could not be read", e), nil
+		return intent.Finding{Reason: "the provider could not be read" + unreadable(err), Evidence: encode(e)}, err
 	}
 	e.Status, e.Bytes, e.SHA256 = a.Status, len(body), digest(body)
 	if a.Status != http.StatusOK {
 		return cannotTell(fmt.Sprintf("the provider answered %d: it may not have stored the response", a.Status), e), nil
 	}
-	e.State = gjson.GetBytes(body, "status").String()
+	if a.fault != nil || gjson.GetBytes(body, "id").Str != id {
+		return cannotTell("what the provider answered is not this response, or cannot be read in one way alone", e), nil
+	}
+	e.State = gjson.GetBytes(body, "status").Str
 	f := intent.Finding{Evidence: encode(e)}
 	switch e.State {
 	case "completed", "incomplete":
@@ -70,18 +74,18 @@ func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Fi
 const noOwnKey = "the provider has no api_key of its own here to read with"
 
 // read makes one request of the provider's API.
-func (o *openAIResponse) read(ctx context.Context, p *policy.Provider, path string) (policy.Answer, []byte, error) {
+func (o *openAIResponse) read(ctx context.Context, p *policy.Provider, path string) (answer, []byte, error) {
 	base := strings.TrimSuffix(p.BaseURL, "/")
 	if !strings.HasSuffix(base, "/v1") {
 		base += "/v1"
 	}
 	target, err := url.Parse(base + path)
 	if err != nil {
-		return policy.Answer{}, nil, err
+		return answer{}, nil, err
 	}
 	header := providerHeaders(p)
 	header.Set("Accept-Encoding", "identity")
-	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header})
+	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header}, redact.New(o.s.c.Policy.ProviderSecrets(p)...))
 }
 
 // recorded finds the id in the history, where it was noted as soon as it came, and in what is left of the answer.

@@ -43,10 +43,10 @@ func (o *openAIResponse) checkStored(ctx context.Context, r *ledger.Record) (int
 	for range storedPages {
 		a, body, err := o.read(ctx, p, "/chat/completions?"+query.Encode())
 		if err != nil {
-			return cannotTell("the provider could not be read", e), nil
+			return intent.Finding{Reason: "the provider could not be read" + unreadable(err), Evidence: encode(e)}, err
 		}
 		e.Status, e.Bytes, e.SHA256 = a.Status, len(body), digest(body)
-		if a.Status != http.StatusOK || !gjson.GetBytes(body, "data").IsArray() {
+		if a.Status != http.StatusOK || a.fault != nil || !gjson.GetBytes(body, "data").IsArray() {
 			return cannotTell(fmt.Sprintf("the provider answered %d, and no list", a.Status), e), nil
 		}
 		if one := marked(body, mark); one.Exists() {
@@ -67,7 +67,7 @@ func (o *openAIResponse) checkStored(ctx context.Context, r *ledger.Record) (int
 // marked is the completion of a page that bears the mark: not every far side that speaks this API filters.
 func marked(page []byte, mark string) (found gjson.Result) {
 	gjson.GetBytes(page, "data").ForEach(func(_, one gjson.Result) bool {
-		if one.Get("metadata."+provider.MarkName).String() == mark {
+		if one.Get("metadata."+provider.MarkName).Str == mark {
 			found = one
 			return false
 		}

@@ -16,13 +16,13 @@ const postgresConfig = `
 env: test
 workflows:
   refunds: {match: {paths: ["/x"]}, effect: external, reconcile: {sql: "SELECT id, amount, at, note FROM charges WHERE ref = $1", dsn: "DSN", happened: "len(result) > 0 && result[0].amount > 1"}}
-  sneaky: {match: {paths: ["/s"]}, effect: external, reconcile: {sql: "SELECT spend($1)", dsn: "DSN", happened: "true"}}
+  sneaky: {match: {paths: ["/s"]}, effect: external, reconcile: {sql: "SELECT spend($1)", dsn: "DSN", happened: "len(result) > 0"}}
   slow: {match: {paths: ["/t"]}, effect: external, reconcile: {sql: "SELECT count(*) AS n FROM locked", dsn: "DSN", happened: "result[0].n > 0"}}
   all: {match: {paths: ["/a"]}, effect: external, reconcile: {sql: "SELECT * FROM charges", dsn: "DSN", happened: "len(result) > 0"}}
-  wide: {match: {paths: ["/w"]}, effect: external, reconcile: {sql: "SELECT repeat('x', 2000000) AS x WHERE $1 <> ''", dsn: "DSN", happened: "true"}}
-  wrong: {match: {paths: ["/v"]}, effect: external, reconcile: {sql: "SELECT nothing FROM nowhere", dsn: "DSN", happened: "true"}}
-  stranger: {match: {paths: ["/y"]}, effect: external, reconcile: {sql: "SELECT 1 AS n", dsn: "STRANGER", happened: "true"}}
-  nobody: {match: {paths: ["/z"]}, effect: external, reconcile: {sql: "SELECT 1 AS n", dsn: "postgres://reader:hidden-word@127.0.0.1:1/db?sslmode=disable", happened: "true"}}
+  wide: {match: {paths: ["/w"]}, effect: external, reconcile: {sql: "SELECT repeat('x', 2000000) AS x WHERE $1 <> ''", dsn: "DSN", happened: "len(result) > 0"}}
+  wrong: {match: {paths: ["/v"]}, effect: external, reconcile: {sql: "SELECT nothing FROM nowhere", dsn: "DSN", happened: "len(result) > 0"}}
+  stranger: {match: {paths: ["/y"]}, effect: external, reconcile: {sql: "SELECT 1 AS n", dsn: "STRANGER", happened: "len(result) > 0"}}
+  nobody: {match: {paths: ["/z"]}, effect: external, reconcile: {sql: "SELECT 1 AS n", dsn: "postgres://reader:hidden-word@127.0.0.1:1/db?sslmode=disable", happened: "len(result) > 0"}}
 mcp:
   servers:
     orders:
@@ -70,7 +70,7 @@ func TestPostgres(t *testing.T) {
 		}
 		plan, _ := r.set.Plan(rec)
 		f, err := plan.Reconciler.Check(t.Context(), rec)
-		if err == nil || f.Found != intent.CannotTell {
+		if err == nil || f.Found != intent.CannotTell || f.Reason != "the database could not be read: "+err.Error() { // the history says why too
 			t.Errorf("%s: %+v", workflow, f)
 		}
 		for _, hidden := range []string{pg.Password(), "hidden-word", "stranger", "127.0.0.1", "nowhere"} {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -250,26 +249,4 @@ func encode(v any) json.RawMessage {
 		return nil
 	}
 	return p
-}
-
-// judge reads an answer by the two expressions. readable says that the far side answered at all: an absence is only
-// believed of a source that can be read.
-func judge(r *policy.Reconcile, a policy.Answer, readable bool) (intent.Found, string) {
-	happened, err := r.Happened.Match(a)
-	switch {
-	case happened:
-		return intent.Happened, "the answer shows the effect (happened)"
-	case !r.NotHappened.IsZero():
-		if absent, _ := r.NotHappened.Match(a); absent {
-			return intent.DidNotHappen, "the answer shows that there is no effect (not_happened)"
-		}
-		return intent.CannotTell, "the answer fits neither happened nor not_happened"
-	case a.Status == http.StatusNotFound || a.Status == http.StatusGone:
-		return intent.DidNotHappen, fmt.Sprintf("the far side knows nothing of it (%d)", a.Status)
-	case err != nil:
-		return intent.CannotTell, "the answer has not what happened asks for"
-	case readable:
-		return intent.DidNotHappen, "the answer does not show the effect (happened)"
-	}
-	return intent.CannotTell, fmt.Sprintf("the far side answered %d", a.Status)
 }

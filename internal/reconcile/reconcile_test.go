@@ -42,10 +42,10 @@ func (f *far) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, r)
+	w.Header().Set("Content-Type", "application/json")
 	for k, v := range f.headers {
 		w.Header().Set(k, v)
 	}
-	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(f.status)
 	_, _ = io.WriteString(w, f.body)
 }
@@ -156,7 +156,7 @@ tools:
     routes:
       - {match: "POST /charges", key: "{cart}", timeout: 5s, reconcile: {get: "/charges?ref={key}&cart={cart}", happened: "len(body.items) > 0"}}
       - {match: "POST /orders", key: "{cart}", reconcile: {get: "/orders/{cart}", happened: "body.state == 'paid'", not_happened: "body.state == 'void'", when: batch, every: 7m, attempts: 3, quiet: 2m}}
-      - {match: "POST /elsewhere", key: "{cart}", reconcile: {get: "FAR2/x/{cart}", happened: "true"}}
+      - {match: "POST /elsewhere", key: "{cart}", reconcile: {get: "FAR2/x/{cart}", happened: "status == 200"}}
       - {match: "POST /head", key: "{cart}", reconcile: {get: "HEAD /x/{cart}", happened: "status == 200"}}
       - {match: "POST /none", key: "{cart}"}
 `
@@ -179,8 +179,24 @@ func TestGet(t *testing.T) {
 	}{
 		{200, `{"items":[{"id":1}]}`, intent.Happened},
 		{200, `{"items":[]}`, intent.DidNotHappen},
-		{404, `nothing`, intent.DidNotHappen},
-		{410, ``, intent.DidNotHappen},
+		{404, `nothing`, intent.CannotTell}, // the address may be wrong: only a query names the operation
+		{410, ``, intent.CannotTell},
+		{200, `{"items":[1],"items":[]}`, intent.CannotTell},
+		{200, `{"items":[],"items":[1]}`, intent.CannotTell},
+		{200, `{"items":""}`, intent.CannotTell},
+		{200, `{"items":"x"}`, intent.CannotTell},
+		{200, `{"items":{}}`, intent.CannotTell},
+		{200, `{"items":null}`, intent.CannotTell},
+		{200, `{"error":"try later"}`, intent.CannotTell},
+		{200, ``, intent.CannotTell},
+		{200, `null`, intent.CannotTell},
+		{200, `{"items":[]`, intent.CannotTell},
+		{200, `{"items":[]}{"items":[1]}`, intent.CannotTell},
+		{202, `{"items":[]}`, intent.CannotTell},
+		{206, `{"items":[]}`, intent.CannotTell},
+		{204, ``, intent.CannotTell},
+		{422, `{"items":[]}`, intent.CannotTell},
+		{409, `{"items":[]}`, intent.CannotTell},
 		{200, `<html>`, intent.CannotTell},
 		{200, `{"other":1}`, intent.CannotTell},
 		{400, `{"items":[]}`, intent.CannotTell},
@@ -289,13 +305,13 @@ const sqlConfig = `
 env: test
 workflows:
   refunds: {effect: external, reconcile: {sql: "SELECT id, amount, note FROM charges WHERE ref = $1", dsn: "sqlite:DIR/far.db", happened: "len(result) > 0 && result[0].amount > 1"}}
-  writes: {match: {paths: ["/w"]}, effect: external, reconcile: {sql: "SELECT count(*) FROM charges WHERE ref = $1", dsn: "sqlite:DIR/none.db", happened: "true"}}
+  writes: {match: {paths: ["/w"]}, effect: external, reconcile: {sql: "SELECT count(*) AS n FROM charges WHERE ref = $1", dsn: "sqlite:DIR/none.db", happened: "result[0].n > 0"}}
 `
 
 func TestSQL(t *testing.T) {
 	r := newRig(t, sqlConfig)
 	rec := r.lose(ledger.Intent{Workflow: "refunds", Provider: "openai", Method: "POST", Path: "/x"}, "", nil)
-	if f := r.check(rec); f.Found != intent.CannotTell {
+	if f := r.check(rec); f.Found != intent.CannotTell || !strings.Contains(f.Reason, "unable to open database file") {
 		t.Errorf("a database that is not there: %+v", f)
 	}
 	dsn := r.policy.Workflow("refunds").Reconcile.DSN.Path()
@@ -328,7 +344,7 @@ func TestSQL(t *testing.T) {
 	for i := range 150 {
 		exec(`INSERT INTO charges(ref, amount) VALUES (?, ?)`, idempotency.OutboundKey(secret, rec.Key), i)
 	}
-	if f := r.check(rec); f.Found != intent.CannotTell {
+	if f := r.check(rec); f.Found != intent.CannotTell || !strings.Contains(f.Reason, "more than 100 rows") {
 		t.Errorf("too many rows: %+v", f)
 	}
 }
@@ -348,11 +364,17 @@ func TestOpenAIResponse(t *testing.T) {
 	partial := &ledger.Body{Kind: ledger.BodyPartial, Data: []byte("event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\": \"resp_1\",\"status\":\"in_progress\"}}\n\n")}
 	rec := r.lose(h, "", partial)
 	for body, want := range map[string]intent.Found{
-		`{"id":"resp_1","status":"completed","output":[]}`: intent.Happened,
-		`{"id":"resp_1","status":"incomplete"}`:            intent.Happened,
-		`{"id":"resp_1","status":"in_progress"}`:           intent.CannotTell,
-		`{"id":"resp_1","status":"failed"}`:                intent.CannotTell,
-		`{}`:                                               intent.CannotTell,
+		`{"id":"resp_1","status":"completed","output":[]}`:         intent.Happened,
+		`{"id":"resp_1","status":"incomplete"}`:                    intent.Happened,
+		`{"id":"resp_1","status":"in_progress"}`:                   intent.CannotTell,
+		`{"id":"resp_1","status":"failed"}`:                        intent.CannotTell,
+		`{}`:                                                       intent.CannotTell,
+		`{"id":"resp_2","status":"completed"}`:                     intent.CannotTell,
+		`{"id":"resp_1","status":"completed","status":"failed"}`:   intent.CannotTell,
+		`{"id":"resp_1","status":"failed","status":"completed"}`:   intent.CannotTell,
+		`{"id":"resp_1","status":["completed"]}`:                   intent.CannotTell,
+		`{"id":"resp_1","status":"completed"`:                      intent.CannotTell,
+		`{"object":"error","id":"resp_1","message":"unavailable"}`: intent.CannotTell,
 	} {
 		r.far.says(200, body)
 		f := r.check(rec)
@@ -370,7 +392,7 @@ func TestOpenAIResponse(t *testing.T) {
 	if f := r.check(rec); f.Found != intent.CannotTell {
 		t.Errorf("a response that was not stored: %+v", f)
 	}
-	r.far.says(200, `{"status":"completed"}`)
+	r.far.says(200, `{"id":"resp_2","status":"completed"}`)
 	if f := r.check(r.lose(h, "", nil)); f.Found != intent.CannotTell || r.far.last() != nil {
 		t.Errorf("without an id: %+v", f)
 	}

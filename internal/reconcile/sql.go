@@ -6,12 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
-	"path/filepath"
-	"strings"
+	"slices"
 	"sync"
-
-	"github.com/ncruces/go-sqlite3/driver"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -31,10 +27,15 @@ type query struct {
 	db        *sql.DB
 	postgres  bool
 	arguments []*template // $1, $2, …; none: $1 is the key
+	text      string      // conf.SQL, as the database takes it
+	unasked   bool        // it has no $1
 }
 
 func (s *Set) newSQL(r *policy.Reconcile) (intent.Reconciler, error) {
-	q := &query{s: s, conf: r, postgres: r.DSN.Scheme() != "sqlite"}
+	q := &query{s: s, conf: r, postgres: r.DSN.Scheme() != "sqlite", text: r.SQL, unasked: len(r.Placeholders()) == 0}
+	if !q.postgres {
+		q.text = policy.NumberPlaceholders(r.SQL)
+	}
 	for _, a := range r.Arguments {
 		t, err := parseTemplate(a.Value)
 		if err != nil {
@@ -86,21 +87,6 @@ func (d *databases) close() error {
 	return errors.Join(errs...)
 }
 
-func openSQLite(path string) (*sql.DB, error) {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path),
-		RawQuery: "mode=ro&_pragma=busy_timeout(2000)&_pragma=query_only(1)"}
-	db, err := driver.Open(name.String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(2)
-	return db, nil
-}
-
 // Check implements intent.Reconciler.
 func (q *query) Check(ctx context.Context, r *ledger.Record) (intent.Finding, error) {
 	e := readEvidence{SQL: q.conf.SQL}
@@ -109,36 +95,45 @@ func (q *query) Check(ctx context.Context, r *ledger.Record) (intent.Finding, er
 		return cannotTell(err.Error(), e), nil
 	}
 	found, err := q.rows(ctx, values)
-	if q.postgres {
-		err = plainPostgres(err)
+	var read []byte
+	if err == nil {
+		read, err = json.Marshal(found)
 	}
-	if err != nil {
-		return intent.Finding{Evidence: encode(e)}, err
-	}
-	n := len(found)
-	e.Rows = &n
-	read, err := json.Marshal(found)
 	if err == nil && len(read) > maxRead {
 		err = errTooMuch
 	}
 	if err != nil {
-		return intent.Finding{Evidence: encode(e)}, err
+		err = q.plain(err)
+		return intent.Finding{Reason: "the database could not be read: " + err.Error(), Evidence: encode(e)}, err
 	}
-	var a policy.Answer
-	if err := json.Unmarshal(read, &a.Result); err != nil { // as expressions see every other answer
-		return intent.Finding{Evidence: encode(e)}, err
-	}
+	n := len(found)
+	e.Rows, e.Bytes, e.SHA256 = &n, len(read), digest(read)
+	a := answer{plain: true}
+	a.Result, a.fault = policy.Document(read) // as expressions see every other answer
 	a.Body = a.Result
-	e.Bytes, e.SHA256 = len(read), digest(read)
 	f := intent.Finding{Evidence: encode(e), Read: read}
-	f.Found, f.Reason = judge(q.conf, a, true)
+	f.Found, f.Reason = judge(q.conf, a)
+	if f.Found == intent.Happened && r.Provider == toolProvider {
+		f.Answer, f.Body = answerOf(answer{Answer: policy.Answer{Headers: map[string]string{"content-type": "application/json"}}}, read)
+	}
 	return f, nil
+}
+
+// plain is an error of the database that may stand in the history.
+func (q *query) plain(err error) error {
+	switch {
+	case errors.Is(err, errTooMuch), errors.Is(err, errNames), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case q.postgres:
+		return plainPostgres(err)
+	}
+	return plainSQLite(err)
 }
 
 // values are what the query is asked with, as text: a database reads it as the type that it needs.
 func (q *query) values(ctx context.Context, r *ledger.Record) ([]any, error) {
-	if q.postgres && !strings.Contains(q.conf.SQL, "$1") {
-		return nil, nil // it refuses values that are not used
+	if q.unasked {
+		return nil, nil // a database refuses values that are not used
 	}
 	key := q.s.outbound(r)
 	if len(q.arguments) == 0 {
@@ -157,7 +152,10 @@ func (q *query) values(ctx context.Context, r *ledger.Record) ([]any, error) {
 	return out, nil
 }
 
-var errTooMuch = errors.New("the query gives more than 100 rows, or a value of more than 64 KiB: narrow it")
+var (
+	errTooMuch = errors.New("the query gives more than 100 rows, or a value of more than 64 KiB: narrow it")
+	errNames   = errors.New("two columns of the query have one name: give them names of their own (AS)")
+)
 
 // rows runs the query in a transaction that cannot write.
 func (q *query) rows(ctx context.Context, values []any) ([]map[string]any, error) {
@@ -171,7 +169,7 @@ func (q *query) rows(ctx context.Context, values []any) ([]map[string]any, error
 			return nil, err
 		}
 	}
-	rows, err := tx.QueryContext(ctx, q.conf.SQL, values...)
+	rows, err := tx.QueryContext(ctx, q.text, values...)
 	if err != nil {
 		return nil, err
 	}
@@ -179,6 +177,9 @@ func (q *query) rows(ctx context.Context, values []any) ([]map[string]any, error
 	names, err := rows.Columns()
 	if err != nil {
 		return nil, err
+	}
+	if distinct := slices.Compact(slices.Sorted(slices.Values(names))); len(distinct) != len(names) {
+		return nil, errNames
 	}
 	all := []map[string]any{}
 	for rows.Next() {

@@ -132,6 +132,8 @@ func value(field, key string, arguments []byte) (string, error) {
 	switch {
 	case !v.Exists() || v.Type == gjson.Null || v.IsObject() || v.IsArray():
 		return "", fmt.Errorf("%w: the request has no value for {%s}", errTemplate, field)
+	case strings.TrimSpace(text) == "": // asks for everything, so that another operation's record would prove this one
+		return "", fmt.Errorf("%w: the request's value for {%s} is empty", errTemplate, field)
 	case len(text) > maxValue:
 		return "", fmt.Errorf("%w: the value of {%s} is longer than %d bytes", errTemplate, field, maxValue)
 	}

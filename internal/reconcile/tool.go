@@ -55,7 +55,11 @@ func (t *tool) Check(ctx context.Context, r *ledger.Record) (intent.Finding, err
 	}
 	result, failed, err := reader.ReadTool(ctx, r, t.conf.Tool, sent)
 	if err != nil {
-		return intent.Finding{Evidence: encode(e)}, err
+		f := intent.Finding{Reason: "the tool could not be read", Evidence: encode(e)}
+		if errors.Is(err, policy.ErrDocument) {
+			f.Reason += ": " + err.Error()
+		}
+		return f, err
 	}
 	read, err := json.Marshal(result)
 	if err != nil || len(read) > maxRead {
@@ -63,20 +67,11 @@ func (t *tool) Check(ctx context.Context, r *ledger.Record) (intent.Finding, err
 	}
 	e.Bytes, e.SHA256 = len(read), digest(read)
 	f := intent.Finding{Evidence: encode(e), Read: read}
-	a := policy.Answer{Result: result, Body: result}
+	a := answer{Answer: policy.Answer{Result: result, Body: result}, plain: true}
 	if failed {
 		f.Found, f.Reason = judgeError(t.conf, a)
 	} else {
-		f.Found, f.Reason = judge(t.conf, a, true)
+		f.Found, f.Reason = judge(t.conf, a)
 	}
 	return f, nil
-}
-
-// judgeError reads what a tool reports as an error: an absence where not_happened says so in so many words, and nothing
-// otherwise.
-func judgeError(r *policy.Reconcile, a policy.Answer) (intent.Found, string) {
-	if absent, _ := r.NotHappened.Match(a); absent && !r.NotHappened.IsZero() {
-		return intent.DidNotHappen, "the tool reports an error that shows that there is no effect (not_happened)"
-	}
-	return intent.CannotTell, "the tool reports an error"
 }

@@ -93,7 +93,9 @@ async function throughProxy() {
   check("edit_file is a duplicate effect without the proxy", before.edit_file?.verdict === "duplicate effect", before.edit_file);
   check("edit_file twice through the proxy has one effect", !finds(after.edit_file, "duplicate effect") && after.edit_file?.findings.some((f) => f.probe === "twice in sequence" && f.verdict === "safe"), after.edit_file);
   check("move_file misleads without the proxy", before.move_file?.verdict === "error on repeat", before.move_file);
-  check("move_file is answered as the first time through the proxy", !finds(after.move_file, "error on repeat"), after.move_file);
+  // A call that is cancelled while this server runs it is never answered: its outcome is unknown, and its repeat is told so (semantics 40).
+  const misleads = (f) => f.verdict === "error on repeat" && f.probe !== "given up while it ran, then again";
+  check("move_file is answered as the first time through the proxy", !after.move_file?.findings.some(misleads), after.move_file);
 }
 
 // A server whose faults are known beforehand: no tool is accused wrongly, and none gets away.

@@ -93,16 +93,24 @@ func (r *rig) command(crash string) proc.Command {
 // start brings a gateway up. False: it reached its crash point before it served.
 func (r *rig) start(crash string) bool {
 	r.t.Helper()
-	p, err := proc.Serve(r.command(crash))
+	err := r.serve(r.command(crash))
 	if errors.Is(err, proc.ErrDied) && crash != "" {
 		return false
 	}
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	return true
+}
+
+func (r *rig) serve(c proc.Command) error {
+	p, err := proc.Serve(c)
+	if err != nil {
+		return err
+	}
 	r.client.CloseIdleConnections()
 	r.gateway = p
-	return true
+	return nil
 }
 
 // kill is kill -9.

@@ -166,10 +166,10 @@ func (c *checked) logged() {
 		if r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess && complete == 0 {
 			c.bad("semantics 27: %s is a success, no answer was whole", r.ID)
 		}
-		if r.State == ledger.Created && r.LeaseOwner != "" && !c.plan.sickDisk() {
+		if r.State == ledger.Created && r.LeaseOwner != "" {
 			c.bad("semantics 6: %s waits in the hands of an owner who does nothing with it", r.ID)
 		}
-		if r.State == ledger.Dispatched && (r.LeaseOwner != "" || r.Hold) && !c.plan.sickDisk() {
+		if r.State == ledger.Dispatched && (r.LeaseOwner != "" || r.Hold) {
 			c.bad("semantics 6: %s is dispatched for ever", r.ID)
 		}
 	}

@@ -103,13 +103,6 @@ func (p *plan) faulty() bool {
 	return slices.ContainsFunc(p.Events, func(e event) bool { return e.Kind != "step" })
 }
 
-// sickDisk says that commits may fail for a time: what was not recorded then is found by the next process only.
-func (p *plan) sickDisk() bool {
-	return slices.ContainsFunc(p.Events, func(e event) bool {
-		return e.Kind == "slow" || e.Kind == "eio" || e.Kind == "enospc" || e.Kind == "sync"
-	})
-}
-
 // maker draws a plan.
 type maker struct{ *rand.Rand }
 

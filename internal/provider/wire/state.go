@@ -84,7 +84,7 @@ func (s *State) Complete(ev *Event, finish string) {
 // Close marks the grammar's own end.
 func (s *State) Close(ev *Event, terminal string) {
 	s.Complete(ev, "")
-	s.Ended = true
+	s.Ended, s.Last = true, ev.Start
 	if s.Terminal == "" {
 		s.Terminal = terminal
 	}

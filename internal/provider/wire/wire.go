@@ -86,7 +86,10 @@ type Progress struct {
 	ErrorAt    int64 // start of the in-stream error event
 	// Committed is where the stream may be cut or ended: after the last complete event (and the comments and blank
 	// lines that followed it), the last element, or the array's closing bracket.
-	Committed   int64
+	Committed int64
+	// Last is the start of the event that is the grammar's own end, or of the array's closing bracket, as long as no event
+	// has followed it.
+	Last        int64
 	CRLF        bool   // the last complete event's lines end in CR LF
 	Ended       bool   // the grammar's own end was seen
 	Terminal    string // [DONE], message_stop, response.completed, finishReason, …
@@ -102,7 +105,7 @@ type Progress struct {
 
 // NewProgress is the progress of a stream of which nothing has come.
 func NewProgress() Progress {
-	return Progress{FirstVisible: -1, Boundary: -1, Completing: -1, ErrorAt: -1, Usage: NoUsage()}
+	return Progress{FirstVisible: -1, Boundary: -1, Completing: -1, ErrorAt: -1, Last: -1, Usage: NoUsage()}
 }
 
 // End is how a stream ended.

@@ -49,7 +49,6 @@ type client struct {
 	wire   string // as in the corpus: chat.completions, responses, messages, streamGenerateContent
 	retry  bool   // retries 408, 409, 429 and 5xx twice unless told not to (sdk-facts.md, read in its source)
 	rebody bool   // retries a plain body that was cut, too
-	early  bool   // hangs up at a stream's last event, before the end of the body
 	plain  func(context.Context, call) (answer, error)
 	stream func(context.Context, call) (answer, error)
 	fault  func(error) failure

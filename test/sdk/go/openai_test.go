@@ -22,7 +22,7 @@ func newOpenAI(base string) openai.Client {
 func openaiClients(base string) (chat, resp client) {
 	sdk := newOpenAI(base)
 	chat = client{
-		name: "openai-chat", wire: "chat.completions", retry: true, early: true, lead: 1, inTool: 3,
+		name: "openai-chat", wire: "chat.completions", retry: true, lead: 1, inTool: 3,
 		fault: openaiFault, plain: chatPlain(sdk), stream: chatStream(sdk),
 	}
 	resp = client{

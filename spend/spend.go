@@ -1,8 +1,8 @@
-// Package budget bounds what is spent in a day: an estimate is reserved before the act and settled after it (semantics 39).
+// Package spend bounds what is spent in a day: an estimate is reserved before the act and settled after it (semantics 39).
 //
 // What is reserved counts as spent until it is settled, so that no number of calls at once goes past a limit together. What
 // is settled counts as it was, also where that is more than was reserved: a limit bounds what is begun, and hides nothing.
-package budget
+package spend
 
 import (
 	"errors"
@@ -47,7 +47,7 @@ func (p Price) Of(input, output int64) Amount {
 }
 
 // ErrExceeded says that a limit leaves no room for an estimate. Nothing was reserved.
-var ErrExceeded = errors.New("budget: the limit is reached")
+var ErrExceeded = errors.New("spend: the limit is reached")
 
 // ExceededError is an ErrExceeded with its facts.
 type ExceededError struct {

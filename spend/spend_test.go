@@ -1,4 +1,4 @@
-package budget_test
+package spend_test
 
 import (
 	"errors"
@@ -10,17 +10,17 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/holdfast-ai/holdfast/budget"
+	"github.com/holdfast-ai/holdfast/spend"
 )
 
 func ExampleBook() {
-	b := budget.New(func() time.Time { return time.Date(2026, 11, 30, 18, 0, 0, 0, time.UTC) })
-	limit := budget.USD(1)
-	first, _ := b.Reserve("alice", limit, budget.USD(0.7))
-	_, err := b.Reserve("alice", limit, budget.USD(0.7))
+	b := spend.New(func() time.Time { return time.Date(2026, 11, 30, 18, 0, 0, 0, time.UTC) })
+	limit := spend.USD(1)
+	first, _ := b.Reserve("alice", limit, spend.USD(0.7))
+	_, err := b.Reserve("alice", limit, spend.USD(0.7))
 	fmt.Println(err)
-	first.Settle(budget.USD(0.2))
-	_, err = b.Reserve("alice", limit, budget.USD(0.7))
+	first.Settle(spend.USD(0.2))
+	_, err = b.Reserve("alice", limit, spend.USD(0.7))
 	fmt.Println(err, b.Spent("alice"))
 	// Output:
 	// $0.7000 of $1.0000 are spent or reserved today, and this takes about $0.7000
@@ -29,14 +29,14 @@ func ExampleBook() {
 
 // Calls at once do not go past a limit together.
 func TestReserveIsAtomic(t *testing.T) {
-	b := budget.New(time.Now)
+	b := spend.New(time.Now)
 	var taken atomic.Int64
 	var all sync.WaitGroup
 	for range 100 {
 		all.Go(func() {
-			if _, err := b.Reserve("k", budget.USD(0.1), budget.USD(0.01)); err == nil {
+			if _, err := b.Reserve("k", spend.USD(0.1), spend.USD(0.01)); err == nil {
 				taken.Add(1)
-			} else if !errors.Is(err, budget.ErrExceeded) {
+			} else if !errors.Is(err, spend.ErrExceeded) {
 				t.Error(err)
 			}
 		})
@@ -52,15 +52,15 @@ func TestReserveIsAtomic(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Date(2026, 11, 30, 0, 0, 0, 0, time.UTC)
-		b := budget.New(func() time.Time { return now })
+		b := spend.New(func() time.Time { return now })
 		type held struct {
-			r      *budget.Reservation
-			amount budget.Amount
+			r      *spend.Reservation
+			amount spend.Amount
 			ended  bool
 		}
 		var open []*held
-		var want budget.Amount
-		amount := rapid.Custom(func(t *rapid.T) budget.Amount { return budget.Amount(rapid.Int64Range(0, 1000).Draw(t, "amount")) })
+		var want spend.Amount
+		amount := rapid.Custom(func(t *rapid.T) spend.Amount { return spend.Amount(rapid.Int64Range(0, 1000).Draw(t, "amount")) })
 		for range rapid.IntRange(0, 60).Draw(t, "steps") {
 			switch rapid.IntRange(0, 5).Draw(t, "step") {
 			case 0, 1:
@@ -115,7 +115,7 @@ func TestAccounts(t *testing.T) {
 // What is found out not to have been spent is given back on its day, and never below nothing.
 func TestRefund(t *testing.T) {
 	now := time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
-	b := budget.New(func() time.Time { return now })
+	b := spend.New(func() time.Time { return now })
 	b.Add("k", 100)
 	b.Refund("k", 30, now.Add(-time.Hour))
 	b.Refund("k", 1000, now.Add(-24*time.Hour))
@@ -130,7 +130,7 @@ func TestRefund(t *testing.T) {
 
 // Owners without end share one account in the end, and its limit.
 func TestAccountsAreBounded(t *testing.T) {
-	b := budget.New(func() time.Time { return time.Unix(0, 0) })
+	b := spend.New(func() time.Time { return time.Unix(0, 0) })
 	refused := 0
 	for i := range 100_010 {
 		if _, err := b.Reserve(fmt.Sprint(i), 5, 1); err != nil {
@@ -148,13 +148,13 @@ func TestAmounts(t *testing.T) {
 	nan /= nan
 	for _, c := range []struct {
 		v    float64
-		want budget.Amount
+		want spend.Amount
 	}{{0, 0}, {-1, 0}, {nan, 0}, {1e-9, 1}, {1.5e-9, 2}, {1, 1e9}, {1e300, 1 << 50}} {
-		if got := budget.USD(c.v); got != c.want {
+		if got := spend.USD(c.v); got != c.want {
 			t.Errorf("USD(%v) is %d, want %d", c.v, got, c.want)
 		}
 	}
-	if got := (budget.Price{Input: 1.25, Output: 10}).Of(1000, -1); got != 1_250_000 {
+	if got := (spend.Price{Input: 1.25, Output: 10}).Of(1000, -1); got != 1_250_000 {
 		t.Errorf("%d", got)
 	}
 }

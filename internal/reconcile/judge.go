@@ -1,0 +1,90 @@
+package reconcile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+)
+
+// answer is what a source said, as it is judged.
+type answer struct {
+	policy.Answer
+	fault error // why there is no document, where there is none
+	// named says that the read asked for this one operation by its address: then nothing being there is an absence. Where only
+	// a query names it, nothing is there because the address is wrong.
+	named bool
+	plain bool // an answer of the form that a read has when it succeeds
+}
+
+// judge reads an answer by the two expressions. An absence comes of an answer alone that has the shape which the expressions
+// are written for: everything else cannot tell (semantics 8).
+func judge(r *policy.Reconcile, a answer) (intent.Found, string) {
+	happened, err := r.Happened.Decide(a.Answer)
+	if mutant.On("absent-of-any-shape") {
+		happened, _ = r.Happened.Match(a.Answer)
+		err = nil
+	}
+	absent, whyNot := r.NotHappened.Decide(a.Answer)
+	switch {
+	case happened && absent:
+		return intent.CannotTell, "the answer fits happened and not_happened alike"
+	case happened:
+		return intent.Happened, "the answer shows the effect (happened)"
+	case absent:
+		return intent.DidNotHappen, "the answer shows that there is no effect (not_happened)"
+	case !r.NotHappened.IsZero():
+		return intent.CannotTell, "the answer fits neither happened nor not_happened" + because(a, errors.Join(err, whyNot))
+	case a.Status == http.StatusNotFound || a.Status == http.StatusGone:
+		if a.named || r.Happened.Reads("status") {
+			return intent.DidNotHappen, fmt.Sprintf("the far side knows nothing of it (%d)", a.Status)
+		}
+		return intent.CannotTell, fmt.Sprintf("the far side answered %d, which may be said of the address and not of what is asked for: "+
+			"name it in the path, or write not_happened: \"status == %d\"", a.Status, a.Status)
+	case err != nil:
+		return intent.CannotTell, "the answer has not what happened asks for" + because(a, err)
+	case a.plain:
+		return intent.DidNotHappen, "the answer does not show the effect (happened)"
+	}
+	return intent.CannotTell, fmt.Sprintf("the far side answered %d", a.Status)
+}
+
+// because says why an expression could not be decided: what is wrong with the document, else with its shape.
+func because(a answer, err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case a.fault != nil:
+		return ": " + a.fault.Error()
+	case errors.Is(err, policy.ErrShape):
+		text := err.Error()
+		_, text, _ = strings.Cut(text, policy.ErrShape.Error()+": ")
+		text, _, _ = strings.Cut(text, "\n")
+		text, _, _ = strings.Cut(text, " (1:") // the place in the expression, which is named already
+		return ": " + text
+	}
+	return ""
+}
+
+// isPage recognises what is made for people: a page says something of the server in between, and nothing of what was asked for.
+// Other XML is data, of which status and headers can speak.
+func isPage(contentType string, body []byte) bool {
+	begin := bytes.ToLower(bytes.TrimSpace(body[:min(len(body), 512)]))
+	return strings.Contains(strings.ToLower(contentType), "html") || bytes.HasPrefix(begin, []byte("<!doctype html")) ||
+		bytes.HasPrefix(begin, []byte("<html")) || contentType == "" && bytes.HasPrefix(begin, []byte("<"))
+}
+
+// judgeError reads what a tool reports as an error: an absence where not_happened says so in so many words, and nothing
+// otherwise.
+func judgeError(r *policy.Reconcile, a answer) (intent.Found, string) {
+	absent, err := r.NotHappened.Decide(a.Answer)
+	if absent {
+		return intent.DidNotHappen, "the tool reports an error that shows that there is no effect (not_happened)"
+	}
+	return intent.CannotTell, "the tool reports an error" + because(a, err)
+}

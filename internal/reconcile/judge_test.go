@@ -1,0 +1,190 @@
+package reconcile_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// TestJudgeSaysWhy holds that what cannot be told says why, in words without the far side's.
+func TestJudgeSaysWhy(t *testing.T) {
+	r := newRig(t, strings.ReplaceAll(getConfig, "FAR2", "http://127.0.0.1:1"))
+	rec := r.lose(tool("/charges"), `{"cart":"c1"}`, nil)
+	for _, c := range []struct {
+		status     int
+		body, want string
+	}{
+		{200, `{"items":[1],"items":[]}`, "a member stands twice in one object"},
+		{200, `{"items":"hidden"}`, "body.items is text where a list is expected"},
+		{200, `{"hidden":"hidden"}`, "body.items is not there"},
+		{200, ``, "it is empty"},
+		{200, `hidden`, "it is not JSON, or only a part"},
+		{200, `<html>hidden`, "with a page, not with data"},
+		{200, strings.Repeat(" ", 1<<20) + `{}`, "larger than 1 MiB"},
+		{302, ``, "answered 302"},
+		{404, ``, `write not_happened: "status == 404"`},
+	} {
+		r.far.says(c.status, c.body)
+		if f := r.check(rec); f.Found != intent.CannotTell || !strings.Contains(f.Reason, c.want) || strings.Contains(f.Reason, "hidden") {
+			t.Errorf("%d %.30s: %s, %q", c.status, c.body, f.Found, f.Reason)
+		}
+	}
+}
+
+// A path that names the operation may be absent; a page never says so, whatever it calls itself.
+func TestGetAbsence(t *testing.T) {
+	const config = `
+env: test
+tools:
+  pay:
+    base_url: FAR
+    routes:
+      - {match: "POST /path", key: "{cart}", reconcile: {get: "/x/{cart}", happened: "body.state == 'paid'"}}
+      - {match: "POST /status", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "status == 200"}}
+      - {match: "POST /both", key: "{cart}", reconcile: {get: "/x/{cart}", happened: "body.n > 0", not_happened: "body.n < 2"}}
+      - {match: "POST /says", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "body.n > 0", not_happened: "status == 404"}}
+`
+	r := newRig(t, config)
+	for _, c := range []struct {
+		path, contentType string
+		status            int
+		body              string
+		want              intent.Found
+	}{
+		{"/path", "application/json", 404, `{"error":"none"}`, intent.DidNotHappen},
+		{"/path", "", 404, ``, intent.DidNotHappen},
+		{"/path", "application/json", 410, ``, intent.DidNotHappen},
+		{"/path", "text/html; charset=utf-8", 404, `<h1>no such app</h1>`, intent.CannotTell},
+		{"/path", "application/json", 404, ` <!doctype html>`, intent.CannotTell},
+		{"/path", "application/json", 200, `{"state":"new"}`, intent.DidNotHappen},
+		{"/path", "text/plain", 200, `{"state":"new"}`, intent.DidNotHappen},
+		{"/path", "text/html", 200, `{"state":"new"}`, intent.CannotTell},
+		{"/path", "application/json", 201, `{"state":"new"}`, intent.CannotTell},
+		{"/path", "application/json", 200, `{"state":["new"]}`, intent.CannotTell},
+		{"/status", "application/json", 404, `{}`, intent.DidNotHappen},
+		{"/status", "text/html", 200, `<form>please log in`, intent.CannotTell},
+		{"/status", "text/plain", 200, `ok`, intent.Happened},
+		{"/status", "application/xml", 200, `<order/>`, intent.Happened},
+		{"/status", "text/plain", 200, "\n<HTML>", intent.CannotTell},
+		{"/status", "application/json", 400, `{}`, intent.CannotTell},
+		{"/both", "application/json", 200, `{"n":1}`, intent.CannotTell},
+		{"/both", "application/json", 200, `{"n":0}`, intent.DidNotHappen},
+		{"/both", "application/json", 200, `{"n":2}`, intent.Happened},
+		{"/says", "application/json", 404, `{}`, intent.DidNotHappen},
+		{"/says", "application/json", 200, `{"n":0}`, intent.CannotTell},
+	} {
+		r.far.says(c.status, c.body)
+		r.far.headers = map[string]string{"Content-Type": c.contentType}
+		if f := r.check(r.lose(tool(c.path), `{"cart":"c1"}`, nil)); f.Found != c.want {
+			t.Errorf("%s %d %s %s: %s, %q", c.path, c.status, c.contentType, c.body, f.Found, f.Reason)
+		}
+	}
+}
+
+// An empty value would ask for everything.
+func TestGetAsksForSomething(t *testing.T) {
+	r := newRig(t, strings.ReplaceAll(getConfig, "FAR2", "http://127.0.0.1:1"))
+	for _, request := range []string{`{"cart":""}`, `{"cart":" "}`, `{}`, `{"cart":null}`, `{"cart":[]}`} {
+		r.far.says(200, `{"items":[1]}`)
+		if f := r.check(r.lose(tool("/charges"), request, nil)); f.Found != intent.CannotTell || r.far.last() != nil {
+			t.Errorf("%s: %s, %q", request, f.Found, f.Reason)
+		}
+	}
+}
+
+// A broken-off answer is none, though what came of it would be an absence.
+func TestGetBrokenOff(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write([]byte(`{"items":[]}`))
+	}))
+	defer server.Close()
+	r := newRig(t, strings.ReplaceAll(strings.ReplaceAll(getConfig, "FAR2", "http://127.0.0.1:1"), "FAR", server.URL))
+	if f := r.check(r.lose(tool("/charges"), `{"cart":"c1"}`, nil)); f.Found != intent.CannotTell || f.Reason == "" {
+		t.Errorf("%+v", f)
+	}
+}
+
+const rowsConfig = `
+env: test
+tools:
+  pay:
+    base_url: FAR
+    routes:
+      - {match: "POST /order", key: "{cart}:{n}", reconcile: {sql: "SELECT id FROM t WHERE b = $2 AND a = $1", arguments: {a: "{cart}", b: "{n}"}, dsn: "sqlite:DIR/far.db", happened: "len(result) > 0"}}
+      - {match: "POST /twice", key: "{cart}", reconcile: {sql: "SELECT id, a AS id FROM t WHERE a = $1", arguments: {a: "{cart}"}, dsn: "sqlite:DIR/far.db", happened: "result[0].id > 0"}}
+      - {match: "POST /text", key: "{cart}", reconcile: {sql: "SELECT cast(count(*) AS TEXT) AS n FROM t WHERE a = $1", arguments: {a: "{cart}"}, dsn: "sqlite:DIR/far.db", happened: "result[0].n > 0"}}
+      - {match: "POST /null", key: "{cart}", reconcile: {sql: "SELECT max(id) AS n FROM t WHERE a = $1", arguments: {a: "{cart}"}, dsn: "sqlite:DIR/far.db", happened: "result[0].n > 0"}}
+      - {match: "POST /gone", key: "{cart}", reconcile: {sql: "SELECT id FROM nowhere WHERE a = $1", arguments: {a: "{cart}"}, dsn: "sqlite:DIR/far.db", happened: "len(result) > 0"}}
+      - {match: "POST /mark", key: "{cart}", reconcile: {sql: "SELECT id FROM t WHERE a = ? AND '$2' <> ''", arguments: {a: "{cart}"}, dsn: "sqlite:DIR/far.db", happened: "len(result) > 0"}}
+workflows:
+  rows: {effect: external, reconcile: {sql: "SELECT id FROM t WHERE a <> $1", dsn: "sqlite:DIR/far.db", happened: "len(result) > 0"}}
+`
+
+func TestSQLRows(t *testing.T) {
+	r := newRig(t, rowsConfig)
+	db, err := sql.Open("sqlite3", "file:"+filepath.ToSlash(r.policy.Tools[0].Routes[0].Reconcile.DSN.Path()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), `CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT); INSERT INTO t(a, b) VALUES ('c1', '7')`); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, request string
+		want          intent.Found
+		why           string
+	}{
+		{"/order", `{"cart":"c1","n":7}`, intent.Happened, ""}, // each value stands where its number says
+		{"/order", `{"cart":"7","n":"c1"}`, intent.DidNotHappen, ""},
+		{"/twice", `{"cart":"c1"}`, intent.CannotTell, "two columns of the query have one name"},
+		{"/text", `{"cart":"c1"}`, intent.CannotTell, "result[0].n > 0 compares text with a number"},
+		{"/null", `{"cart":"c2"}`, intent.CannotTell, "result[0].n > 0 compares null with a number"},
+		{"/gone", `{"cart":"c1"}`, intent.CannotTell, "no such table: nowhere"},
+		{"/mark", `{"cart":"c1"}`, intent.Happened, ""},
+		{"/mark", `{"cart":"c2"}`, intent.DidNotHappen, ""},
+	} {
+		f := r.check(r.lose(tool(c.path), c.request, nil))
+		if f.Found != c.want || !strings.Contains(f.Reason, c.why) {
+			t.Errorf("%s %s: %s, %q", c.path, c.request, f.Found, f.Reason)
+		}
+		// Whoever asks again gets what was read, as of an address that was read.
+		if (f.Answer != nil) != (c.want == intent.Happened) || f.Answer != nil && (f.Answer.HTTPStatus != 200 || string(f.Body.Data) != `[{"id":1}]`) {
+			t.Errorf("%s %s: answer %+v", c.path, c.request, f.Answer)
+		}
+	}
+	rows := r.lose(ledger.Intent{Workflow: "rows", Provider: "openai", Method: "POST", Path: "/v1/chat/completions"}, "", nil)
+	if f := r.check(rows); f.Found != intent.Happened || f.Answer != nil { // rows are no completion
+		t.Errorf("%+v", f)
+	}
+}
+
+// A tool's text is read as data only where it is that, and in one way alone.
+func TestToolShape(t *testing.T) {
+	r := newRig(t, mcpConfig)
+	rec := r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "create_order"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_order","arguments":{"customer_id":"c1","count":1}}}`, nil)
+	for _, result := range []any{map[string]any{"orders": ""}, map[string]any{"orders": nil}, map[string]any{"orders": map[string]any{}}, map[string]any{}, []any{}, "", nil} {
+		r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) { return result, false, nil }))
+		if f := r.check(rec); f.Found != intent.CannotTell || f.Reason == "" {
+			t.Errorf("%v: %s, %q", result, f.Found, f.Reason)
+		}
+	}
+	r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) {
+		_, err := policy.Document([]byte(`{"orders":[1],"orders":[]}`))
+		return nil, false, err
+	}))
+	plan, _ := r.set.Plan(rec)
+	if f, err := plan.Reconciler.Check(t.Context(), rec); err == nil || !strings.Contains(f.Reason, "stands twice") {
+		t.Errorf("%+v, %v", f, err)
+	}
+}
