@@ -130,6 +130,9 @@ func (a *adminAPI) call(ctx context.Context, method, path string, q url.Values, 
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
 		return a.refused(resp, text)
 	}
+	if h, ok := out.(interface{ headed(http.Header) }); ok {
+		h.headed(resp.Header)
+	}
 	if !a.beside && resp.Header.Get(admin.ScopeHeader) == "" {
 		return fmt.Errorf("%s is none: what answers there shows one tenant's operations or is something else; name the address of `holdfast serve --admin`", a.name)
 	}

@@ -34,15 +34,33 @@ func jobsSubmitCommand() *cobra.Command {
 	var in gateway.JobRequest
 	var addr string
 	var age time.Duration
-	var asJSON bool
+	var asJSON, lines bool
+	var many submitMany
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit the request body in FILE (- is standard input) as a job; the same key again gives the same job",
+		Long: `Submit the request body in FILE (- is standard input) as a job. The same key again gives the same job.
+
+With --lines each line of FILE is a job: {"body": {…}, "path"?, "workflow"?, "idempotency_key"?, "owner_key"?, "priority"?,
+"max_queue_age_ms"?}; what a line leaves out is as the flags say. A line without a key gets one made of all that it says, so that
+the same command goes on with an interrupted upload and submits nothing twice.`,
 		Example: `  holdfast jobs submit --path /v1/chat/completions request.json
   holdfast jobs submit --path /v1/messages --workflow summaries --key doc-17 --priority low --max-queue-age 1h request.json
+  holdfast jobs submit --lines --path /v1/chat/completions --workflow summaries jobs.jsonl
   echo '{"model":"gpt-5","messages":[]}' | holdfast jobs submit --path /v1/chat/completions --json -`,
 		Args: oneArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if age < 0 {
+				return usagef("--max-queue-age is longer than %s", age)
+			}
+			in.MaxQueueAgeMS = age.Milliseconds()
+			if lines {
+				if in.IdempotencyKey != "" {
+					return usagef("--key is of one job: with --lines each line has its idempotency_key")
+				}
+				many.usual, many.asJSON = in, asJSON
+				return many.run(cmd, addr, args[0])
+			}
 			body, err := readJobBody(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return err
@@ -52,10 +70,8 @@ func jobsSubmitCommand() *cobra.Command {
 				return usagef("submit takes --path, the path of the call, such as /v1/chat/completions")
 			case !json.Valid(body):
 				return usagef("%s holds no JSON: a job's body is a JSON document", args[0])
-			case age < 0:
-				return usagef("--max-queue-age is longer than %s", age)
 			}
-			in.Body, in.MaxQueueAgeMS = body, age.Milliseconds()
+			in.Body = body
 			api, err := dialAdmin(addr)
 			if err != nil {
 				return err
@@ -73,6 +89,8 @@ func jobsSubmitCommand() *cobra.Command {
 	f.StringVar(&in.IdempotencyKey, "key", "", "your own idempotency key (default: one is derived from the request)")
 	f.StringVar(&in.OwnerKey, "owner", "", "owner key, for cost and capacity")
 	f.StringVar(&in.Priority, "priority", "", "high, normal or low (default normal)")
+	f.BoolVar(&lines, "lines", false, "each line of FILE is a job")
+	f.IntVar(&many.connections, "connections", 8, "with --lines: how many are submitted at a time")
 	f.DurationVar(&age, "max-queue-age", 0, "how long it may wait; can only shorten the policy's")
 	jsonFlag(cmd, &asJSON)
 	adminFlags(cmd, &addr)

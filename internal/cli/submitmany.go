@@ -1,0 +1,322 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/internal/admin"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+)
+
+// submitMany submits a file of jobs, one in a line. A line has the fields of POST /holdfast/v1/jobs; those that it leaves
+// out are the flags'.
+type submitMany struct {
+	usual       gateway.JobRequest
+	connections int
+	asJSON      bool
+
+	mu       sync.Mutex
+	results  []submitted
+	known    int
+	refused  int
+	read     int64 // bytes of the file
+	stopping error // why no further line is taken
+}
+
+// submitted is what became of a line.
+type submitted struct {
+	Line    int    `json:"line"`
+	ID      string `json:"id,omitempty"`
+	Known   bool   `json:"known,omitempty"` // it was submitted before
+	Refused string `json:"refused,omitempty"`
+}
+
+type jobLine struct {
+	number int
+	size   int
+	text   []byte
+}
+
+// jobAnswer is a job, and whether it is one of before.
+type jobAnswer struct {
+	admin.Intent
+	known bool
+}
+
+func (j *jobAnswer) headed(h http.Header) { j.known = h.Get("Idempotency-Replayed") == "true" }
+
+// run submits every line. Each has a key, its own or one made of all that it says, so that a line that was submitted
+// before is the job that it was: an interrupted upload is gone on with by the same command.
+func (m *submitMany) run(cmd *cobra.Command, addr, name string) error {
+	if m.connections < 1 || m.connections > 256 {
+		return usagef("--connections is 1 to 256")
+	}
+	api, err := dialAdmin(addr)
+	if err != nil {
+		return err
+	}
+	in, size := io.NopCloser(cmd.InOrStdin()), int64(0)
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return err
+		}
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			size = info.Size()
+		}
+		in = f
+	}
+	defer func() { _ = in.Close() }() // read only
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	ended := m.progress(cmd.ErrOrStderr(), size)
+	err = m.submit(ctx, api, in)
+	ended()
+	return errors.Join(m.report(cmd.OutOrStdout()), err)
+}
+
+// submit hands the lines to so many submitters, and returns why it ended early.
+func (m *submitMany) submit(ctx context.Context, api *adminAPI, in io.Reader) error {
+	lines := make(chan jobLine)
+	var all sync.WaitGroup
+	for range m.connections {
+		all.Go(func() {
+			for l := range lines {
+				m.one(ctx, api, l)
+			}
+		})
+	}
+	err := m.feed(ctx, in, lines)
+	close(lines)
+	all.Wait()
+	if m.stopping != nil {
+		return fmt.Errorf("%w; the same command goes on: what was submitted is submitted", m.stopping)
+	}
+	return err
+}
+
+func (m *submitMany) feed(ctx context.Context, in io.Reader, lines chan<- jobLine) error {
+	r := bufio.NewReaderSize(in, 64<<10)
+	for number := 1; ; number++ {
+		text, err := readLine(r)
+		if len(text) > 0 || err == nil {
+			l := jobLine{number: number, size: len(text) + 1, text: bytes.TrimSpace(text)}
+			m.mu.Lock()
+			stopping := m.stopping
+			m.mu.Unlock()
+			if stopping != nil {
+				return nil
+			}
+			select {
+			case lines <- l:
+			case <-ctx.Done():
+				return errors.New("stopped; the same command goes on: what was submitted is submitted")
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("line %d: %w", number, err)
+		}
+	}
+}
+
+// readLine reads a line of at most maxJobBody bytes.
+func readLine(r *bufio.Reader) (line []byte, err error) {
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		switch {
+		case len(line) > maxJobBody:
+			return nil, fmt.Errorf("it is longer than %d bytes", maxJobBody)
+		case errors.Is(err, bufio.ErrBufferFull):
+			continue
+		}
+		return bytes.TrimSuffix(line, []byte("\n")), err
+	}
+}
+
+// one submits a line. What is refused holds up no other; an API that is away does.
+func (m *submitMany) one(ctx context.Context, api *adminAPI, l jobLine) {
+	result := submitted{Line: l.number}
+	var stopping error
+	if len(l.text) > 0 {
+		in, err := m.parse(l.text)
+		var v jobAnswer
+		if err == nil {
+			err = m.send(ctx, api, in, &v)
+		}
+		var refused *refusal
+		var usage *usageError
+		switch {
+		case err == nil:
+			result.ID, result.Known = v.ID, v.known
+		case errors.As(err, &refused), errors.As(err, &usage):
+			result.Refused = err.Error()
+		default:
+			stopping = fmt.Errorf("line %d: %w", l.number, err)
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.read += int64(l.size); stopping != nil {
+		m.stopping = stopping
+		return
+	}
+	if len(l.text) == 0 {
+		return
+	}
+	if result.Known {
+		m.known++
+	}
+	if result.Refused != "" {
+		m.refused++
+	}
+	m.results = append(m.results, result)
+}
+
+// parse reads a line over what the flags say, and gives it a key.
+func (m *submitMany) parse(text []byte) (gateway.JobRequest, error) {
+	in := m.usual
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	err := d.Decode(&in)
+	if err == nil && d.Decode(&struct{}{}) != io.EOF {
+		err = errors.New("something follows the object")
+	}
+	switch {
+	case err != nil:
+		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?}: %s", err)
+	case in.Path == "":
+		return in, usagef("it has no path, and there is no --path")
+	case len(in.Body) == 0:
+		return in, usagef("it has no body")
+	case in.IdempotencyKey != "":
+		return in, nil
+	}
+	said, err := json.Marshal(in)
+	if err != nil {
+		return in, err
+	}
+	sum := sha256.Sum256(said)
+	in.IdempotencyKey = "line-" + hex.EncodeToString(sum[:16])
+	return in, nil
+}
+
+// sendTries is how often a line is sent that a gateway cannot take now.
+const sendTries = 5
+
+func (m *submitMany) send(ctx context.Context, api *adminAPI, in gateway.JobRequest, v *jobAnswer) (err error) {
+	for try := range sendTries {
+		err = api.call(ctx, http.MethodPost, "/holdfast/v1/jobs", nil, in, v)
+		var refused *refusal
+		if !errors.As(err, &refused) || refused.status != http.StatusServiceUnavailable {
+			return err
+		}
+		timer := time.NewTimer(time.Second << try)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		case <-timer.C:
+		}
+	}
+	return err
+}
+
+// progress says on a terminal how far it is, as a bar, and elsewhere a line every few seconds. The function that it returns
+// ends it.
+func (m *submitMany) progress(w io.Writer, size int64) (end func()) {
+	every := progressEvery
+	f, terminal := w.(*os.File)
+	if terminal {
+		info, err := f.Stat()
+		terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	if terminal {
+		every = 200 * time.Millisecond
+	}
+	done, said := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(said)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				if terminal {
+					_, _ = fmt.Fprintf(w, "\r%s\n", m.bar(size))
+				}
+				return
+			case <-ticker.C:
+				if terminal {
+					_, _ = fmt.Fprintf(w, "\r%s", m.bar(size))
+				} else {
+					_, _ = fmt.Fprintln(w, m.bar(size))
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-said
+	}
+}
+
+const barWidth = 30
+
+func (m *submitMany) bar(size int64) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	counts := fmt.Sprintf("%d submitted, %d of them before, %d refused", len(m.results)-m.refused, m.known, m.refused)
+	if size <= 0 {
+		return counts
+	}
+	full := int(min(m.read, size) * barWidth / size)
+	return fmt.Sprintf("[%s%s] %3d %%  %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), min(m.read, size)*100/size, counts)
+}
+
+// report says what became of the lines. Lines that were refused make an error of it.
+func (m *submitMany) report(w io.Writer) error {
+	if m.asJSON {
+		if m.results == nil {
+			m.results = []submitted{}
+		}
+		if err := writeJSON(w, m.results); err != nil {
+			return err
+		}
+	} else {
+		for _, r := range m.results {
+			if r.Refused == "" {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "line %d: refused: %s\n", r.Line, r.Refused); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(w, "%d lines: %d submitted, %d of them before, %d refused\n", len(m.results), len(m.results)-m.refused, m.known, m.refused); err != nil {
+			return err
+		}
+	}
+	if m.refused > 0 {
+		return fmt.Errorf("%d of %d lines were refused", m.refused, len(m.results))
+	}
+	return nil
+}
