@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // outcome is how an attempt ended that did not succeed, with what its clients get if nothing follows it.
@@ -234,8 +235,12 @@ func (e *execution) health(v *verdict) breaker.Result {
 
 // press tells the route of a signal that it has too much to do (design.md §4).
 func (e *execution) press(v *verdict) {
-	if decision.Pressing(v.signal) && !v.limited && !e.stopped() {
-		e.nest.route.Push(e.sent, v.kind)
+	switch {
+	case !decision.Pressing(v.signal) || v.limited || e.stopped():
+	case v.signal.Class == signal.RateLimited:
+		e.nest.route.Push(e.sent, v.cooled, v.kind)
+	case e.job != nil:
+		e.nest.route.Strain(e.sent, v.cooled, v.kind)
 	}
 }
 

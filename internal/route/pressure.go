@@ -9,7 +9,7 @@ import (
 )
 
 // Backpressure on a route, in the order of design.md §4: after a signal that it is too much no new low-urgency work begins
-// for a moment; then so much of it at a time as the signals leave, less by half with each, more by one with each round that
+// for a moment, or for the time that the signal names; then so much of it at a time as the signals leave, less by half with each, more by one with each round that
 // succeeds; what waits is released by its time; at last calls of low priority are shed. Calls that somebody waits for are
 // never held back by it.
 
@@ -22,6 +22,11 @@ const (
 	holdOff = time.Second
 	// squeezed is how long after a signal that found the least limit calls of low priority are shed.
 	squeezed = 10 * time.Second
+	// strained is the share of low-urgency calls that must find the route overloaded, or not in time, for that to be no chance;
+	// of at least fewestStrained, among about lately.
+	strained       = 0.2
+	fewestStrained = 3
+	lately         = 50
 	// forgotten is how long a limit lasts without a further signal.
 	forgotten = 5 * time.Minute
 )
@@ -54,17 +59,44 @@ type pressure struct {
 	limit  float64
 	inside int
 	cut    time.Time // of the last signal that lowered it
+	hold   time.Time // until then no low-urgency call begins
+	ok     float64   // low-urgency calls lately that succeeded
+	bad    float64   // … that found it overloaded, or not in time
 	tight  time.Time // until when there is too much even at the least limit
 	reason string
 }
 
-// Push takes a signal that the route has too much to do, from an attempt that was sent at that time. What was sent before
-// the limit was lowered last says nothing of the limit that is.
-func (r *Route) Push(sent time.Time, reason string) {
+// Push takes the word of a route that it is asked too much, from an attempt that was sent at that time; cooled says that the
+// route's cool-down has the time which it named. What was sent before the limit was lowered last says nothing of the limit
+// that is.
+func (r *Route) Push(sent time.Time, cooled bool, reason string) {
 	p := &r.pressure
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	r.lower(sent, cooled, reason)
+}
+
+// Strain takes a low-urgency call that found the route overloaded, or did not end in time. One alone may be chance.
+func (r *Route) Strain(sent time.Time, cooled bool, reason string) {
+	p := &r.pressure
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.count(&p.bad)
+	if p.bad >= fewestStrained && p.bad >= strained*(p.ok+p.bad) {
+		p.ok, p.bad = 0, 0
+		r.lower(sent, cooled, reason)
+	}
+}
+
+// count counts one end of a low-urgency call, and lets those of before fade.
+func (p *pressure) count(what *float64) {
+	if *what++; p.ok+p.bad > lately {
+		p.ok, p.bad = p.ok/2, p.bad/2
+	}
+}
+
+func (r *Route) lower(sent time.Time, cooled bool, reason string) {
+	p, now := &r.pressure, time.Now()
 	p.forget(now)
 	if p.limit > 0 && sent.Before(p.cut) {
 		return
@@ -79,7 +111,9 @@ func (r *Route) Push(sent time.Time, reason string) {
 	default:
 		p.limit = firstLimit / 2
 	}
-	p.cut, p.reason = now, reason
+	if p.cut, p.reason = now, reason; !cooled {
+		p.hold = now.Add(holdOff)
+	}
 	p.on.Store(true)
 	r.table.log.Info("a route has too much to do; low-urgency work on it is limited", "route", r.key, "limit", int(p.limit), "reason", reason)
 }
@@ -92,7 +126,7 @@ func (p *pressure) forget(now time.Time) {
 }
 
 func (p *pressure) lift() {
-	p.limit, p.reason, p.tight = 0, "", time.Time{}
+	p.limit, p.reason, p.tight, p.hold = 0, "", time.Time{}, time.Time{}
 	p.on.Store(false)
 }
 
@@ -102,7 +136,7 @@ func (p *pressure) wait(now time.Time) (time.Duration, bool) {
 	if p.limit == 0 || mutant.On("no-backpressure") {
 		return 0, true
 	}
-	if hold := holdOff - now.Sub(p.cut); hold > 0 {
+	if hold := p.hold.Sub(now); hold > 0 {
 		return hold, false
 	}
 	return 0, p.inside < int(p.limit)
@@ -139,11 +173,9 @@ func (r *Route) PutBatch() {
 // Ease takes the success of a low-urgency call that was sent at that time: a round of them under the limit raises it by one.
 func (r *Route) Ease(sent time.Time) {
 	p := &r.pressure
-	if !p.on.Load() {
-		return
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.count(&p.ok)
 	if p.limit == 0 || sent.Before(p.cut) {
 		return
 	}
@@ -173,7 +205,7 @@ func (r *Route) Pressure() Pressure {
 	if p.limit == 0 {
 		return out
 	}
-	out.Level, out.Since, out.Hold = Reduced, p.cut, max(0, holdOff-now.Sub(p.cut))
+	out.Level, out.Since, out.Hold = Reduced, p.cut, max(0, p.hold.Sub(now))
 	if now.Before(p.tight) {
 		out.Level = Shedding
 	}
