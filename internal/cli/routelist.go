@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +46,7 @@ func routeState(v *admin.Route, now time.Time) (state, why string) {
 	var states, reasons []string
 	add := func(state, reason string) {
 		states = append(states, state)
-		if reason != "" {
+		if reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
 	}

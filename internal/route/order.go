@@ -106,13 +106,14 @@ func (t *Table) Trip(pattern, reason string) (int, error) {
 	})
 }
 
-// Reset closes the breakers of the routes that match and ends their cool-downs, also those that only the ledger knows of.
-// It returns how many routes are known, and what kept a row from being removed.
+// Reset closes the breakers of the routes that match, lifts the limits that their signals have led to, and ends their
+// cool-downs, also those that only the ledger knows of. It returns how many routes are known, and what kept a row from being removed.
 func (t *Table) Reset(ctx context.Context, pattern string) (int, error) {
 	n, err := t.say(Order{Pattern: pattern, Trip: true, Lifted: true}, func(r *Route) {
 		r.row.forget()
 		r.gate.clear()
 		r.breaker.Reset()
+		r.pressure.relieve()
 	})
 	if err != nil || t.cfg.Cooldowns == nil {
 		return n, err

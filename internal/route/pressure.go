@@ -130,6 +130,14 @@ func (p *pressure) lift() {
 	p.on.Store(false)
 }
 
+// relieve is an operator's word that what was heard is over.
+func (p *pressure) relieve() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ok, p.bad = 0, 0
+	p.lift()
+}
+
 // wait is how long it is until a low-urgency call may begin, and whether one may now; 0 where a place decides.
 func (p *pressure) wait(now time.Time) (time.Duration, bool) {
 	p.forget(now)
