@@ -3,12 +3,13 @@ package gateway
 import (
 	"testing"
 
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 )
 
 // Who hears of an end behind which no record is on its way, and comes again with the key, joins nothing that is over.
 func TestEndedIsNotJoined(t *testing.T) {
-	g := &Gateway{}
+	g := &Gateway{mem: budget.New(0)}
 	e := g.newExecution(&call{})
 	e.key = "k"
 	g.registry.join(e.key, e)
@@ -27,7 +28,7 @@ func TestEndedIsNotJoined(t *testing.T) {
 
 // An answer whose record lands at once, while its client is gone, stays for whoever adopts it until the sighting has it.
 func TestAdoptedBetweenRecordAndEnd(t *testing.T) {
-	g := &Gateway{}
+	g := &Gateway{mem: budget.New(0)}
 	e := g.newExecution(&call{wf: &policy.Workflow{}})
 	e.leave()
 	e.unref()
@@ -45,7 +46,7 @@ func TestAdoptedBetweenRecordAndEnd(t *testing.T) {
 
 // A client that leaves in the instant before a wait begins has left it as one has that leaves in it.
 func TestLeftBeforeTheWait(t *testing.T) {
-	g := &Gateway{}
+	g := &Gateway{mem: budget.New(0)}
 	e := g.newExecution(&call{wf: &policy.Workflow{}})
 	e.leave()
 	if e.rest() {
