@@ -69,7 +69,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 	}
 	op := q.Log.Load(r).Patient()
 	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: h.rules}
-	if err := q.lease(ctx, j); err != nil {
+	if err := q.lease(ctx, j, e.fresh != nil); err != nil {
 		if errors.Is(err, ledger.ErrUnavailable) {
 			return q.later(e, h.line)
 		}
@@ -99,9 +99,9 @@ func (q *Queue) later(e *entry, l *line) *ledger.Record {
 }
 
 // lease takes the job in hand and reads which generation of it this is.
-func (q *Queue) lease(ctx context.Context, j *Job) error {
+func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) error {
 	st := j.Op.Status()
-	if st.Attempt > 0 || st.Crashes > 0 {
+	if !fresh || st.Attempt > 0 || st.Crashes > 0 {
 		events, err := q.Ledger.History(ctx, j.Op.ID())
 		if err != nil {
 			return err

@@ -13,7 +13,7 @@ env: test
 providers:
   openai: {type: openai, base_url: "SIM/v1", api_key: "sk-a"}
 workflows:
-  media: {match: {paths: ["/v1/images/*"]}, approval: dispatch, on_unknown: hold}
+  media: {match: {paths: ["/v1/images/*"]}, approval: dispatch, on_unknown: hold, spend: {per_request: 5, per_day: 100}}
   chats: {match: {paths: ["/by-name-only"]}, approval: dispatch}
   default: {retry: {base: 1ms, max: 2ms}}
 tools:

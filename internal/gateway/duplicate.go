@@ -331,7 +331,7 @@ func (c *call) turnedAway(refusal *Error) *Error {
 		return c.abandon(refusal)
 	}
 	r := c.holder()
-	if r == nil || r.State != ledger.Settled && r.State != ledger.Unknown && r.LeaseOwner == "" {
+	if r == nil || r.JobID == "" && r.State != ledger.Settled && r.State != ledger.Unknown && r.LeaseOwner == "" {
 		return c.abandon(refusal) // nobody's, or it waits to be gone on with
 	}
 	again, held := c.yieldTo(r.ID)

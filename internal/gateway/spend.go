@@ -60,13 +60,17 @@ func (c *call) afford() *Error {
 		return nil
 	}
 	price, estimate, known := c.estimated()
-	if !known {
-		return errorf(CodeSpendExceeded, "nobody knows what %[1]s costs, so that no limit on it can be kept: say it under models, as %[1]s: {input_cost: …, output_cost: …}",
-			bounded(c.attempt().Model))
+	// Who sends a job on has looked at what it costs: that bounds it no more, and what it costs counts for the day.
+	reviewed := c.job != nil && c.job.Life.Generation > 1
+	if !known && !reviewed {
+		return unpriced(c.attempt().Model)
 	}
 	s := &c.exec.purse
 	*s = purse{book: c.g.book, key: account(c.tenant, c.wf.Name, c.owner), price: price, estimate: estimate,
 		perDay: spend.USD(c.wf.Spend.PerDay), perCall: spend.USD(c.wf.Spend.PerRequest)}
+	if reviewed {
+		s.perCall = 0
+	}
 	if c.job != nil { // what its earlier attempts may have cost is on record with it
 		s.billed = spend.USD(float64(c.job.Op.Status().BilledMaybe) * c.job.Op.Head().EstimatedCost)
 	}
@@ -76,6 +80,15 @@ func (c *call) afford() *Error {
 
 // errTooDear says that spend.per_request leaves no room for a further attempt.
 var errTooDear = errors.New("spend.per_request")
+
+// unpriced refuses what costs nobody knows.
+func unpriced(model string) *Error {
+	if model == "" {
+		return errorf(CodeSpendExceeded, "nobody knows what a call of this path costs, so that no limit on it can be kept: give its path a workflow without spend, or with approval: dispatch")
+	}
+	return errorf(CodeSpendExceeded, "nobody knows what %[1]s costs, so that no limit on it can be kept: say it under models, as %[1]s: {input_cost: …, output_cost: …}",
+		bounded(model))
+}
 
 // take reserves the estimate of an attempt, once.
 func (s *purse) take() (err error) {

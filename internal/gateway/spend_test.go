@@ -183,6 +183,13 @@ func TestJobsAreBoundedInCost(t *testing.T) {
 	if rec.Attempt != 0 || rec.EstimatedCost != 16 {
 		t.Errorf("%+v, estimated at %v", rec.Status, rec.EstimatedCost)
 	}
+	r.calls("dear", 0)
+	if err := r.log.Load(rec).Revive(intent.Revival{By: "owner", Reason: "it is worth it", Rule: "review approve", NotExecuted: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.gw.Jobs().Look(t.Context(), id)
+	r.until(id, settledJob)
+	r.calls("dear", 1)
 	r.until(r.submit(priced("dear2", 16).workflow("once")), inLane(intent.LaneDead))
 	r.must(priced("first", 100).workflow("day").with("Holdfast-Owner", "o"), 200)
 	day := r.submit(priced("late", 99).workflow("day").owner("o"))
@@ -190,7 +197,7 @@ func TestJobsAreBoundedInCost(t *testing.T) {
 	if rec.Lane != intent.LaneBackground || rec.Attempt != 0 || rec.ReadyAt.UTC().Before(rec.CreatedAt.UTC().Truncate(24*time.Hour).Add(24*time.Hour)) {
 		t.Errorf("%+v", rec.Status)
 	}
-	for _, op := range []string{"dear", "dear2", "late"} {
+	for _, op := range []string{"dear2", "late"} {
 		r.calls(op, 0)
 	}
 }
