@@ -234,7 +234,7 @@ func (s *Set) arguments(ctx context.Context, r *ledger.Record) []byte {
 	if err != nil {
 		return nil
 	}
-	return argumentsOf(b.Data)
+	return argumentsOf(r.Provider, b.Data)
 }
 
 // cannotTell is a finding that says nothing, with the reason why.
