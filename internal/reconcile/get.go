@@ -229,8 +229,10 @@ func (s *Set) read(ctx context.Context, q *upstream.Request, hidden *redact.Word
 			a.Headers[strings.ToLower(name)] = v[0]
 		}
 	}
-	a.Body, a.fault = policy.Document(body)
-	a.Result = a.Body
+	if q.Method != http.MethodHead { // to which no answer has a document
+		a.Body, a.Fault = policy.Document(body)
+		a.Result = a.Body
+	}
 	return a, body, nil
 }
 

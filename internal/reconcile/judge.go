@@ -15,7 +15,6 @@ import (
 // answer is what a source said, as it is judged.
 type answer struct {
 	policy.Answer
-	fault error // why there is no document, where there is none
 	// named says that the read asked for this one operation by its address: then nothing being there is an absence. Where only
 	// a query names it, nothing is there because the address is wrong.
 	named bool
@@ -25,12 +24,12 @@ type answer struct {
 // judge reads an answer by the two expressions. An absence comes of an answer alone that has the shape which the expressions
 // are written for: everything else cannot tell (semantics 8).
 func judge(r *policy.Reconcile, a answer) (intent.Found, string) {
-	happened, err := r.Happened.Decide(a.Answer)
+	happened, err := decide(r.Happened, a)
 	if mutant.On("absent-of-any-shape") {
 		happened, _ = r.Happened.Match(a.Answer)
 		err = nil
 	}
-	absent, whyNot := r.NotHappened.Decide(a.Answer)
+	absent, whyNot := decide(r.NotHappened, a)
 	switch {
 	case happened && absent:
 		return intent.CannotTell, "the answer fits happened and not_happened alike"
@@ -54,13 +53,22 @@ func judge(r *policy.Reconcile, a answer) (intent.Found, string) {
 	return intent.CannotTell, fmt.Sprintf("the far side answered %d", a.Status)
 }
 
+// decide is what an expression says of an answer. Where there is no document, or one that can be read in two ways, the status alone
+// is sure to be the far side's: a proxy's own answer has no body and no header that was asked for, which must not pass for a "no".
+func decide(e policy.Expr, a answer) (bool, error) {
+	if a.Fault != nil && e.Reads("headers") {
+		return false, a.Fault
+	}
+	return e.Decide(a.Answer)
+}
+
 // because says why an expression could not be decided: what is wrong with the document, else with its shape.
 func because(a answer, err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case a.fault != nil:
-		return ": " + a.fault.Error()
+	case a.Fault != nil:
+		return ": " + a.Fault.Error()
 	case errors.Is(err, policy.ErrShape):
 		text := err.Error()
 		_, text, _ = strings.Cut(text, policy.ErrShape.Error()+": ")
@@ -82,7 +90,7 @@ func isPage(contentType string, body []byte) bool {
 // judgeError reads what a tool reports as an error: an absence where not_happened says so in so many words, and nothing
 // otherwise.
 func judgeError(r *policy.Reconcile, a answer) (intent.Found, string) {
-	absent, err := r.NotHappened.Decide(a.Answer)
+	absent, err := decide(r.NotHappened, a)
 	if absent {
 		return intent.DidNotHappen, "the tool reports an error that shows that there is no effect (not_happened)"
 	}

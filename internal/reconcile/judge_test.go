@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -179,6 +180,20 @@ func TestToolShape(t *testing.T) {
 			t.Errorf("%v: %s, %q", result, f.Found, f.Reason)
 		}
 	}
+	lenient := r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "lenient"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lenient","arguments":{"customer_id":"c1"}}}`, nil)
+	for _, c := range []struct {
+		result any
+		want   intent.Found
+	}{
+		{nil, intent.CannotTell}, {`{"orders":[1`, intent.CannotTell}, {` [`, intent.CannotTell}, {`{"a":1,"a":2}`, intent.CannotTell}, {"{}{}", intent.CannotTell},
+		{"", intent.DidNotHappen}, {"there is none", intent.DidNotHappen}, {` {"orders":[1]}`, intent.Happened}, {map[string]any{}, intent.Happened},
+	} {
+		r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) { return c.result, false, nil }))
+		if f := r.check(lenient); f.Found != c.want || f.Reason == "" {
+			t.Errorf("%v: %s, %q", c.result, f.Found, f.Reason)
+		}
+	}
 	r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) {
 		_, err := policy.Document([]byte(`{"orders":[1],"orders":[]}`))
 		return nil, false, err
@@ -186,5 +201,34 @@ func TestToolShape(t *testing.T) {
 	plan, _ := r.set.Plan(rec)
 	if f, err := plan.Reconciler.Check(t.Context(), rec); err == nil || !strings.Contains(f.Reason, "stands twice") {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestNoDocument holds that an answer without a document decides nothing that would have been read of one, however leniently.
+func TestNoDocument(t *testing.T) {
+	reads := []string{`(body?.state ?? "none") == "done"`, `body != nil && body.n > 0`, `body == nil`, `not (body == nil)`, `len(body?.items ?? []) > 0`,
+		`type(body) == "map"`, `toJSON(body) contains "done"`, `string(body) == "done"`, `(result?.state ?? "") == "done"`, `[body] != [nil]`,
+		`let b = body; b != nil`, `status == 201 or body != nil`, `status == 201 and body != nil`, `{"a": body}.a != nil`, `get(body ?? {}, "a") != nil`,
+		`(headers["x-state"] ?? "") == "done"`, `"x-state" in headers`, `len(headers) > 9`}
+	var config strings.Builder
+	config.WriteString("\nenv: test\ntools:\n  pay:\n    base_url: FAR\n    routes:\n")
+	for i, e := range append(reads, `status == 201`) {
+		fmt.Fprintf(&config, "      - {match: \"POST /is/%d\", key: \"{cart}\", reconcile: {get: \"/x/{cart}\", happened: '%s'}}\n", i, e)
+		fmt.Fprintf(&config, "      - {match: \"POST /not/%d\", key: \"{cart}\", reconcile: {get: \"/x/{cart}\", happened: \"status == 202\", not_happened: 'not (%s)'}}\n", i, e)
+	}
+	r := newRig(t, config.String())
+	for _, body := range []string{"", " ", "we are in maintenance", `{"items":[1],"items":[]}`, `{"items":[]`, `{"items":[]}{}`, `{"id":123456789012345678901}`, "\xff"} {
+		for i := range len(reads) + 1 {
+			want := intent.CannotTell
+			if i == len(reads) { // the status alone decides
+				want = intent.DidNotHappen
+			}
+			for _, path := range []string{"/is", "/not"} {
+				r.far.says(200, body)
+				if f := r.check(r.lose(tool(fmt.Sprintf("%s/%d", path, i)), `{"cart":"c1"}`, nil)); f.Found != want || f.Reason == "" {
+					t.Errorf("%s %d of %q: %s, %q", path, i, body, f.Found, f.Reason)
+				}
+			}
+		}
 	}
 }
