@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -15,8 +14,8 @@ import (
 // answer is what a source said, as it is judged.
 type answer struct {
 	policy.Answer
-	// named says that the read asked for this one operation by its address: then nothing being there is an absence. Where only
-	// a query names it, nothing is there because the address is wrong.
+	// named says that the last segment of the address is this one operation: then nothing being there is an absence. Where another
+	// segment, or a query, names it, nothing may be there because the address is wrong.
 	named bool
 	plain bool // an answer of the form that a read has when it succeeds
 }
@@ -33,24 +32,30 @@ func judge(r *policy.Reconcile, a answer) (intent.Found, string) {
 	switch {
 	case happened && absent:
 		return intent.CannotTell, "the answer fits happened and not_happened alike"
+	case absent && isGone(a.Status) && !a.named && !r.NotHappened.Reads("status"):
+		return intent.CannotTell, ofAddress(a.Status)
 	case happened:
 		return intent.Happened, "the answer shows the effect (happened)"
 	case absent:
 		return intent.DidNotHappen, "the answer shows that there is no effect (not_happened)"
 	case !r.NotHappened.IsZero():
 		return intent.CannotTell, "the answer fits neither happened nor not_happened" + because(a, errors.Join(err, whyNot))
-	case a.Status == http.StatusNotFound || a.Status == http.StatusGone:
-		if a.named || r.Happened.Reads("status") {
-			return intent.DidNotHappen, fmt.Sprintf("the far side knows nothing of it (%d)", a.Status)
-		}
-		return intent.CannotTell, fmt.Sprintf("the far side answered %d, which may be said of the address and not of what is asked for: "+
-			"name it in the path, or write not_happened: \"status == %d\"", a.Status, a.Status)
+	case isGone(a.Status) && a.named:
+		return intent.DidNotHappen, fmt.Sprintf("the far side knows nothing of it (%d)", a.Status)
+	case isGone(a.Status):
+		return intent.CannotTell, ofAddress(a.Status)
 	case err != nil:
 		return intent.CannotTell, "the answer has not what happened asks for" + because(a, err)
 	case a.plain:
 		return intent.DidNotHappen, "the answer does not show the effect (happened)"
 	}
 	return intent.CannotTell, fmt.Sprintf("the far side answered %d", a.Status)
+}
+
+// ofAddress is why a status that says that there is nothing says nothing of the operation.
+func ofAddress(status int) string {
+	return fmt.Sprintf("the far side answered %d, which may be said of the address and not of what is asked for: "+
+		"name it in the last segment of the path, or write not_happened: \"status == %d\"", status, status)
 }
 
 // decide is what an expression says of an answer. Where there is no document, or one that can be read in two ways, the status alone

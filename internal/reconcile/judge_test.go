@@ -52,6 +52,7 @@ tools:
       - {match: "POST /status", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "status == 200"}}
       - {match: "POST /both", key: "{cart}", reconcile: {get: "/x/{cart}", happened: "body.n > 0", not_happened: "body.n < 2"}}
       - {match: "POST /says", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "body.n > 0", not_happened: "status == 404"}}
+      - {match: "POST /lenient", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "status == 201", not_happened: "(body?.state ?? 'none') != 'paid'"}}
 `
 	r := newRig(t, config)
 	for _, c := range []struct {
@@ -70,7 +71,19 @@ tools:
 		{"/path", "text/html", 200, `{"state":"new"}`, intent.CannotTell},
 		{"/path", "application/json", 201, `{"state":"new"}`, intent.CannotTell},
 		{"/path", "application/json", 200, `{"state":["new"]}`, intent.CannotTell},
-		{"/status", "application/json", 404, `{}`, intent.DidNotHappen},
+		{"/path", "text/plain", 404, `default backend - 404`, intent.CannotTell},
+		{"/path", "application/json", 404, `default backend - 404`, intent.CannotTell},
+		{"/path", "text/plain", 410, `gone`, intent.CannotTell},
+		{"/path", "application/xml", 404, `<none/>`, intent.CannotTell},
+		{"/path", "application/json", 404, `{"a":1,"a":2}`, intent.CannotTell},
+		{"/path", "application/json", 404, `{"error":`, intent.CannotTell},
+		{"/path", "text/plain", 404, ` `, intent.DidNotHappen},
+		{"/path", "text/plain", 404, `{"error":"none"}`, intent.DidNotHappen},
+		{"/status", "application/json", 404, `{}`, intent.CannotTell}, // only a query names it
+		{"/says", "text/plain", 404, `default backend - 404`, intent.CannotTell},
+		{"/says", "", 404, ``, intent.DidNotHappen},
+		{"/lenient", "application/json", 404, `{"error":"no such route"}`, intent.CannotTell},
+		{"/lenient", "application/json", 200, `{"error":"none"}`, intent.DidNotHappen},
 		{"/status", "text/html", 200, `<form>please log in`, intent.CannotTell},
 		{"/status", "text/plain", 200, `ok`, intent.Happened},
 		{"/status", "application/xml", 200, `<order/>`, intent.Happened},
@@ -86,6 +99,76 @@ tools:
 		r.far.headers = map[string]string{"Content-Type": c.contentType}
 		if f := r.check(r.lose(tool(c.path), `{"cart":"c1"}`, nil)); f.Found != c.want {
 			t.Errorf("%s %d %s %s: %s, %q", c.path, c.status, c.contentType, c.body, f.Found, f.Reason)
+		}
+	}
+}
+
+// TestGetNames holds that nothing at an address is an absence only where its last segment is the operation.
+func TestGetNames(t *testing.T) {
+	for _, c := range []struct {
+		key, get string
+		want     bool
+	}{
+		{"{o}", "/orders/{o}", true},
+		{"{o}", "/orders/{o}/", true},
+		{"{o}", "/orders/{o}?full=1", true},
+		{"{o}", "/orders/{o}/?region={region}", true},
+		{"{o}", "/orders/order-{o}.json", true},
+		{"{o}", "/{region}/orders/{o}", true},
+		{"{o}", "/orders/{key}", true},
+		{"{a}:{b}", "/orders/{a}-{b}", true},
+		{"{a}:{b}", "/orders/{key}", true},
+		{"{a.b}", "/orders/{a.b}", true},
+		{"", "/orders/{key}", true},
+		{"{o}", "FAR/orders/{o}", true},
+		{"{o}", "HEAD /orders/{o}", true},
+		{"{o}", "/{region}/e?ref={key}", false},
+		{"{o}", "/{o}/lines", false},
+		{"{o}", "/{o}/lines/", false},
+		{"{o}", "/{key}/lines?x=/{o}", false},
+		{"{o}", "/orders?o={o}", false},
+		{"{o}", "/orders/?o={o}", false},
+		{"{o}", "/orders/{region}?o={o}", false},
+		{"{a}:{b}", "/orders/{a}", false},
+		{"{a}:{b}", "/{a}/{b}", false},
+		{"{a.b}", "/orders/{a}", false},
+		{"", "/orders/{o}", false},
+		{"{o}", "FAR/{o}/x?y={key}", false},
+		{"{o}", "/orders", false},
+	} {
+		route := `{match: "POST /x", reconcile: {get: "` + c.get + `", happened: "status == 200"}`
+		if c.key != "" {
+			route += `, key: "` + c.key + `"`
+		}
+		r := newRig(t, "{env: test, tools: {pay: {base_url: FAR, routes: ["+route+"}]}}}")
+		r.far.says(404, "")
+		f := r.check(r.lose(tool("/x"), `{"o":"o1","a":"a1","b":"b1","region":"eu"}`, nil))
+		if c.key == "{a.b}" {
+			f = r.check(r.lose(tool("/x"), `{"o":"o1","a":{"b":"b1"}}`, nil))
+		}
+		if (f.Found == intent.DidNotHappen) != c.want {
+			t.Errorf("%s by %s: %s, %q", c.key, c.get, f.Found, f.Reason)
+		}
+	}
+}
+
+// TestHeadAbsence holds that a server in between, which would answer with text, answers no HEAD.
+func TestHeadAbsence(t *testing.T) {
+	r := newRig(t, strings.ReplaceAll(getConfig, "FAR2", "http://127.0.0.1:1"))
+	for _, c := range []struct {
+		contentType, length string
+		want                intent.Found
+	}{
+		{"application/json", "20", intent.DidNotHappen},
+		{"application/problem+json", "20", intent.DidNotHappen},
+		{"text/plain", "0", intent.DidNotHappen},
+		{"text/plain", "21", intent.CannotTell},
+		{"text/html", "146", intent.CannotTell},
+	} {
+		r.far.says(404, "")
+		r.far.headers = map[string]string{"Content-Type": c.contentType, "Content-Length": c.length}
+		if f := r.check(r.lose(tool("/head"), `{"cart":"c1"}`, nil)); f.Found != c.want {
+			t.Errorf("%s of %s bytes: %s, %q", c.contentType, c.length, f.Found, f.Reason)
 		}
 	}
 }

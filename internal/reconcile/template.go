@@ -64,6 +64,37 @@ func parseTemplate(text string) (*template, error) {
 	return t, nil
 }
 
+// fields are the names of the fields, in their order.
+func (t *template) fields() []string {
+	var all []string
+	for _, p := range t.parts {
+		if p.field != "" {
+			all = append(all, p.field)
+		}
+	}
+	return all
+}
+
+// resource is the fields that stand in the last segment of an address's path. A slash at its end begins no segment.
+func (t *template) resource() []string {
+	var last []string
+	for i, p := range t.parts {
+		path, _, asks := strings.Cut(p.literal, "?")
+		at := strings.LastIndexByte(path, '/')
+		ends := at == len(path)-1 && (asks || i == len(t.parts)-1) // nothing of the path follows
+		if at >= 0 && (!ends || strings.Contains(path[:at], "/")) {
+			last = nil
+		}
+		if asks || p.query {
+			break
+		}
+		if p.field != "" {
+			last = append(last, p.field)
+		}
+	}
+	return last
+}
+
 // address fills the template in as an address. No value changes its host or its path's segments (semantics 45).
 func (t *template) address(key string, arguments []byte) (string, error) {
 	var b strings.Builder
