@@ -98,7 +98,7 @@ func (k *checker) reconcile(path string, r *Reconcile, o operation) {
 	k.meaning(path, r, o)
 	k.expression(path+".happened", r, r.Happened)
 	k.expression(path+".not_happened", r, r.NotHappened)
-	if len(k.faults) == before { // what is wrong already is not doubtful too
+	if !Refused(k.faults[before:]) { // what is wrong already is not doubtful too; what is only doubtful may be wrong
 		k.doubts(path, r, o)
 	}
 }
