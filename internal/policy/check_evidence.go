@@ -69,11 +69,14 @@ func (k *checker) expression(path string, r *Reconcile, e Expr) {
 	if e.IsZero() {
 		return
 	}
-	reads := func(names ...string) bool { return slices.ContainsFunc(names, e.Reads) }
+	reads := e.readsAny
+	looked := append(statuses(200, 299), 404, 409, 410) // of any other nothing is read
 	const example = `write e.g. "len(body.items) > 0"`
 	switch {
 	case !reads("status", "body", "result", "headers"):
 		k.fail(path, quote(e.Source)+" reads nothing of the answer, so that it says the same whatever was found", example)
+	case r.Get != "" && e.ofStatus() && (e.fits(looked) == 0 || e.fits(looked) == len(looked)):
+		k.fail(path, quote(e.Source)+" says the same of each status that is looked at: 2xx, 404, 409 and 410", `write e.g. "status == 200"`)
 	case (r.SQL != "" || r.Tool != "") && reads("status", "headers"):
 		k.fail(path, "reads status or headers, which only a get has", `write a condition over result, e.g. "len(result) > 0"`)
 	case strings.HasPrefix(r.Get, "HEAD ") && reads("body", "result"):

@@ -50,17 +50,8 @@ func (k *checker) call(path string, p *CallPolicy, o operation) {
 	if p.Effect == External && p.Durability == Relaxed {
 		k.warn(path+".durability", "relaxed may lose the record of an effect in a power cut", "write strict")
 	}
-	k.definite(path+".definite", p.Definite)
+	k.conditions(path, p.Succeeded, p.Failed, p.Definite, o.place)
 	k.reconcile(path+".reconcile", p.Reconcile, o)
-}
-
-// definite refuses what says both.
-func (k *checker) definite(path string, c Conditions) {
-	for _, status := range c.Not {
-		if slices.Contains(c.Statuses, status) {
-			k.fail(path, fmt.Sprintf("says of %d that it proves that nothing happened, and that it does not", status), "keep one of the two")
-		}
-	}
 }
 
 // reconcilePlace is where a reconciler stands, which decides what it can reach.
@@ -98,7 +89,7 @@ func (k *checker) reconcile(path string, r *Reconcile, o operation) {
 	k.meaning(path, r, o)
 	k.expression(path+".happened", r, r.Happened)
 	k.expression(path+".not_happened", r, r.NotHappened)
-	if len(k.faults) == before { // what is wrong already is not doubtful too
+	if !Refused(k.faults[before:]) { // what is wrong already is not doubtful too; what is only doubtful may be wrong
 		k.doubts(path, r, o)
 	}
 }
