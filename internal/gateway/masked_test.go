@@ -78,7 +78,7 @@ func TestMaskingChangesNoVerdict(t *testing.T) {
 			close(late)
 		}
 		if first.status != x.status {
-			t.Errorf("%s: %d %s", x.path, first.status, first.body)
+			t.Fatalf("%s: %d %s", x.path, first.status, first.body)
 		}
 		if rec := r.settled(first.header.Get("Holdfast-Intent")); rec.Outcome != x.outcome {
 			t.Errorf("%s: %v: %+v", x.path, rec.Outcome, rec)
