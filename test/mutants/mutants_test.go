@@ -111,7 +111,7 @@ var mutants = []struct {
 	{"verdict-on-masked", "internal/mcp", "TestSecretsOfMCPServersStayHere", "semantics 3, 4: an answer means what the far side said"},
 	{"definite-undenied", "internal/mcp", "TestDeniedIsNeverDefinite", "semantics 3: a policy may say otherwise"},
 	{"either-of-two", "internal/mcp", "TestTwofoldAnswerProvesNothing", "semantics 4: no word is taken from an answer that says two things"},
-	{"secret-in-read", "internal/gateway", "TestSecretsStayHere", "semantics 45: nor does what was read for an unknown"},
+	{"secret-in-read", "internal/reconcile", "TestReadsShowNoSecret", "semantics 45: nor does what was read for an unknown"},
 	{"key-by-spelling", "idempotency", "TestTemplateValuesCannotPassForOthers", "interface.md §4: a key of business arguments"},
 	{"fingerprint-without-path", "idempotency", "TestPathCounts", "semantics 15, 16"},
 	{"numbers-as-float64", "internal/canon", "TestNumbersAreExact", "interface §4: all digits of numbers are kept"},
