@@ -63,6 +63,7 @@ var mutants = []struct {
 	{"resume-other-execution", "internal/gateway", "TestResume", "semantics 26: only from the recording of the same execution"},
 	{"boundary-at-first-event", "internal/gateway", "TestLeadInIsHeld", "semantics 22, 23"},
 	{"cut-is-complete", "internal/gateway", "TestBR043CutStreams", "semantics 27"},
+	{"unframed-is-whole", "internal/gateway", "TestToolAnswerWithoutFraming", "semantics 3: a truncated answer is unknown"},
 	{"break-behind-the-end", "internal/gateway", "TestBreakBehindTheEnd", "semantics 27: what its own end closed is not cut"},
 	{"bridge-without-hold", "test/simulation", "TestMutantShows", "semantics 23: no lead-in is a sign of life"},
 	{"adopt-without-cas", "test/simulation", "TestMutantShows", "semantics 20, in any history"},
