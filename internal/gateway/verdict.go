@@ -46,6 +46,7 @@ var permanent = []int{400, 404, 405, 410, 411, 413, 414, 415, 422, 428, 431, 501
 // judge reads a provider's non-2xx answer, or an error it put into a 200.
 func (e *execution) judge(status int, header map[string][]string, body []byte) verdict {
 	v := judge(e.wf, e.effect == ledger.EffectExternal, e.received(status, header, body))
+	v.hide(e.target.hidden)
 	e.cool(&v)
 	return v
 }

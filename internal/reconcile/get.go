@@ -15,7 +15,6 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
-	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -102,7 +101,7 @@ func (g *get) Check(ctx context.Context, r *ledger.Record) (intent.Finding, erro
 	if err != nil {
 		return cannotTell(err.Error(), e), nil
 	}
-	a, body, err := g.s.read(ctx, &upstream.Request{Method: g.method, Target: target, Header: header}, g.hidden(r))
+	a, body, err := g.s.read(ctx, &upstream.Request{Method: g.method, Target: target, Header: header})
 	if err != nil {
 		return intent.Finding{Reason: "the far side could not be read" + unreadable(err), Evidence: encode(e)}, err
 	}
@@ -200,17 +199,6 @@ func (g *get) base(r *ledger.Record) (string, http.Header, error) {
 	return p.BaseURL, providerHeaders(p), nil
 }
 
-// hidden are the secrets of the far side of an operation.
-func (g *get) hidden(r *ledger.Record) *redact.Words {
-	if g.at.tool != nil {
-		return redact.New(g.s.c.Policy.ToolSecrets(g.at.tool)...)
-	}
-	if p := g.s.c.Policy.Provider(r.Provider); p != nil {
-		return redact.New(g.s.c.Policy.ProviderSecrets(p)...)
-	}
-	return nil
-}
-
 func headersOf(list []policy.Header) http.Header {
 	h := http.Header{}
 	for _, x := range list {
@@ -236,9 +224,8 @@ func providerHeaders(p *policy.Provider) http.Header {
 	return h
 }
 
-// read makes one request. It follows no redirect, and an answer that is larger than may be read is none. What is kept of an answer,
-// and given to whoever asks again, shows no secret that the request was made with (semantics 45).
-func (s *Set) read(ctx context.Context, q *upstream.Request, hidden *redact.Words) (answer, []byte, error) {
+// read makes one request. It follows no redirect, and an answer that is larger than may be read is none.
+func (s *Set) read(ctx context.Context, q *upstream.Request) (answer, []byte, error) {
 	a := answer{Answer: policy.Answer{Headers: map[string]string{}}}
 	resp, err := s.c.Upstream.Do(ctx, q)
 	if err != nil {
@@ -252,8 +239,6 @@ func (s *Set) read(ctx context.Context, q *upstream.Request, hidden *redact.Word
 	case len(body) > maxRead:
 		return a, nil, errLarge
 	}
-	hidden.In(body)
-	hidden.Header(resp.Header)
 	a.Status = resp.Status
 	for name, v := range resp.Header {
 		if len(v) > 0 {

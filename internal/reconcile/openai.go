@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
-	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -85,7 +84,7 @@ func (o *openAIResponse) read(ctx context.Context, p *policy.Provider, path stri
 	}
 	header := providerHeaders(p)
 	header.Set("Accept-Encoding", "identity")
-	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header}, redact.New(o.s.c.Policy.ProviderSecrets(p)...))
+	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header})
 }
 
 // recorded finds the id in the history, where it was noted as soon as it came, and in what is left of the answer.

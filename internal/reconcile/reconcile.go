@@ -111,7 +111,7 @@ func (s *Set) make(path string, r *policy.Reconcile, at place) error {
 	if err != nil {
 		return fmt.Errorf("%s.reconcile: %w", path, err)
 	}
-	s.made[r] = made
+	s.made[r] = &masking{made, s, at}
 	return nil
 }
 
