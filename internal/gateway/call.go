@@ -165,7 +165,7 @@ func targets(c *policy.Config) (byName, byWire map[string]*target, err error) {
 			return nil, nil, err
 		}
 		t := &target{conf: p, wire: provider.Wire(p.Type), base: base, key: p.APIKey.Reveal(), head: p.AuthHeader, owns: !p.APIKey.IsZero(),
-			hidden: redact.New(c.ProviderSecrets(p)...)}
+			hidden: redact.New(p.Hidden()...)}
 		byName[p.Name] = t
 		if byWire[p.Type] == nil {
 			byWire[p.Type] = t

@@ -270,6 +270,7 @@ func (e *execution) attempt() *outcome {
 	mutant.Point("send.before")
 	e.sent = time.Now()
 	resp, err := e.send()
+	resp = e.target.answered(resp)
 	mutant.Point("send.after")
 	if err != nil {
 		return e.failedTransport(err)
@@ -296,13 +297,7 @@ func (e *execution) send() (*upstream.Response, error) {
 	if e.spec.Wire == provider.Tool && e.op.Head().Hold {
 		return e.sendTool()
 	}
-	return e.do(e.ctx, e.request)
-}
-
-// do makes the call.
-func (e *execution) do(ctx context.Context, r *upstream.Request) (*upstream.Response, error) {
-	resp, err := e.g.upstream.Do(ctx, r)
-	return e.target.answered(resp), err
+	return e.g.upstream.Do(e.ctx, e.request)
 }
 
 // panicked keeps a defect of ours from losing an operation: its outcome is unknown, and says so.

@@ -25,7 +25,7 @@ func (e *execution) injected(f *route.Fault) (*upstream.Response, error) {
 	if f.Status > 0 {
 		return e.injectedAnswer(f), nil
 	}
-	resp, err := e.do(e.ctx, e.request)
+	resp, err := e.g.upstream.Do(e.ctx, e.request)
 	if err == nil && f.Cut > 0 {
 		resp.Body = &cutBody{Body: resp.Body, left: f.Cut}
 	}

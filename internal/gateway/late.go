@@ -57,7 +57,7 @@ func (e *execution) sendTool() (*upstream.Response, error) {
 	request.Sending = func() { sending.Store(true) }
 	got := make(chan exchanged, 1)
 	go func() {
-		resp, err := e.do(ctx, &request)
+		resp, err := e.g.upstream.Do(ctx, &request)
 		got <- exchanged{resp, err}
 	}()
 	select {
@@ -96,28 +96,31 @@ func (e *execution) listen(got <-chan exchanged, cancel context.CancelCauseFunc)
 	if x.err != nil {
 		return
 	}
-	defer x.resp.Body.Close()
+	resp := e.target.answered(x.resp)
+	defer resp.Body.Close()
 	bound := min(maxEvidence, e.g.policy.Limits.MaxResponseBytes) // nobody pays for its memory
-	body, err := io.ReadAll(io.LimitReader(x.resp.Body, bound+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, bound+1))
 	if err != nil || int64(len(body)) > bound {
 		return
 	}
 	<-e.finished // the attempt's own end comes first in the history
-	e.heard(x.resp, body)
+	e.heard(resp, body)
 }
 
 // heard ends the unknown by a late answer, as it would have ended the attempt.
 func (e *execution) heard(resp *upstream.Response, body []byte) {
 	v := verdict{end: ledger.AttemptSuccess, status: resp.Status}
+	header, said := asCame(resp, body)
 	if resp.Status < 200 || resp.Status > 299 {
-		v = judge(e.wf, true, e.received(resp.Status, resp.Header, body))
-	} else if bad, ok := accepted(e.wf, resp.Status, resp.Header, body); !ok {
+		v = judge(e.wf, true, e.received(resp.Status, header, said))
+	} else if bad, ok := accepted(e.wf, resp.Status, header, said); !ok {
 		v = bad
 	}
+	v.hide(e.target.hidden)
 	end := intent.Ending{End: v.end, Status: resp.Status, Error: v.kind, Reason: "the far side answered after the attempt had been given up"}
 	var err error
 	if v.end == ledger.AttemptUnknown {
-		err = e.op.Evidence(end, &ledger.Body{ContentType: header(resp, "Content-Type"), Data: body[:min(len(body), maxEvidence)]})
+		err = e.op.Evidence(end, &ledger.Body{ContentType: first(resp.Header["Content-Type"]), Data: body[:min(len(body), maxEvidence)]})
 	} else {
 		err = e.settleLate(v, end, resp, body)
 	}

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"bytes"
+	"io"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -9,28 +11,71 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
-// answered is an answer without the secrets that its request was sent with: in its header, and in its body as that is read. It is
-// so before anything is judged, shown, kept or logged, and alike for every client, so that a replay is what the first one had. The
-// client loses nothing by it: the secret is not the client's (semantics 44).
+// answered is an answer without the secrets that its request was sent with: in its header, and in its body as that is read. So
+// nothing shows, keeps or logs them, and what is shown and what is replayed are the same bytes. The client loses nothing by it: the
+// secret is not the client's (semantics 44). What an answer means is read from what came, which asCame gives; a stream alone is
+// read without secrets, since its events leave while it comes.
 func (t *target) answered(resp *upstream.Response) *upstream.Response {
 	if resp == nil || t.hidden == nil || mutant.On("secret-in-answer") {
 		return resp
 	}
-	t.hidden.Header(resp.Header)
-	resp.Body = &clean{resp.Body, t.hidden.Reader(resp.Body)}
+	resp.Body = &clean{resp.Body, t.hidden.Reader(resp.Body), resp.Header}
+	resp.Header = t.hidden.Header(resp.Header)
 	return resp
 }
 
 // clean is a body without secrets.
 type clean struct {
 	upstream.Body
-	words *redact.Reader
+	words  *redact.Reader
+	header http.Header // as it came
 }
 
 func (c *clean) Read(p []byte) (int, error) { return c.words.Read(p) }
 func (c *clean) Buffered() int              { return c.words.Waiting() + c.Body.Buffered() }
+
+// asCame is the header of an answer, and of its body that beginning which was read, as the far side said them: a secret may be a word
+// that an expression looks for. It is for verdicts alone, and is shown and kept nowhere.
+func asCame(resp *upstream.Response, body []byte) (http.Header, []byte) {
+	if c, ok := resp.Body.(*clean); ok && !mutant.On("verdict-on-masked") {
+		return c.header, c.words.Original(body)
+	}
+	return resp.Header, body
+}
+
+// hide is answered for an answer that is passed on unread.
+func (t *target) hide(r *http.Response) {
+	r.Header = t.hidden.Header(r.Header)
+	r.Body = &passing{t.hidden.Reader(r.Body), r.Body, func() { r.Trailer = t.hidden.Header(r.Trailer) }}
+}
+
+// passing is the body of such an answer.
+type passing struct {
+	words *redact.Reader
+	io.Closer
+	over func() // the trailer is here
+}
+
+func (p *passing) Read(b []byte) (int, error) {
+	n, err := p.words.Read(b)
+	if err == io.EOF {
+		p.over()
+	}
+	return n, err
+}
+
+// hide takes secrets out of what a verdict quotes of its answer.
+func (v *verdict) hide(hidden *redact.Words) {
+	v.kind, v.signal = hidden.Text(v.kind), hideSignal(v.signal, hidden)
+}
+
+func hideSignal(s signal.Signal, hidden *redact.Words) signal.Signal {
+	s.ProviderErrorType, s.RouteKey, s.Message = hidden.Text(s.ProviderErrorType), hidden.Text(s.RouteKey), hidden.Text(s.Message)
+	return s
+}
 
 // maskCredentials takes out of an error's body, before it is passed on or kept, the credentials that its request was
 // sent with (interface.md, settled questions).

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/deadline"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -241,16 +242,19 @@ func (c *call) proxied(op *intent.Op) *Error {
 	return nil
 }
 
-// rewrite makes of a request what goes to the provider. Accept-Encoding is the client's: its answer is not read here.
+// rewrite makes of a request what goes to the provider. Accept-Encoding is the client's where its answer is not searched for a
+// secret, which no coding may hide.
 func (c *call) rewrite(r *http.Request, out *upstream.Request) {
 	r.URL, r.Host, r.Header = out.Target, out.Target.Host, out.Header
 	if c.upgrades() {
 		set(r.Header, "Connection", "Upgrade")
 		r.Header["Upgrade"] = c.r.Header["Upgrade"]
 	}
-	r.Header.Del("Accept-Encoding")
-	if v := c.r.Header["Accept-Encoding"]; v != nil {
-		r.Header["Accept-Encoding"] = v
+	if c.target.hidden == nil || mutant.On("secret-in-gzip") {
+		delete(r.Header, "Accept-Encoding")
+		if v := c.r.Header["Accept-Encoding"]; v != nil {
+			r.Header["Accept-Encoding"] = v
+		}
 	}
 	if c.body != nil {
 		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
@@ -261,15 +265,11 @@ func (c *call) rewrite(r *http.Request, out *upstream.Request) {
 // passAnswer adds to the provider's answer what the gateway says of it.
 func (c *call) passAnswer(r *http.Response, out *upstream.Request, bound *passage, op *intent.Op) error {
 	c.status = r.StatusCode
-	if c.target.hidden != nil && r.StatusCode != http.StatusSwitchingProtocols {
-		c.target.hidden.Header(r.Header)
-		r.Body = struct {
-			io.Reader
-			io.Closer
-		}{c.target.hidden.Reader(r.Body), r.Body}
-	}
 	c.definite = !c.wf.Definite.Denies(r.StatusCode) && signal.Definite(signal.Answer{Provider: string(c.spec.Wire), Endpoint: c.r.Method + " " + c.path,
 		ReceivedAt: time.Now(), Status: r.StatusCode, Header: r.Header})
+	if c.target.hidden != nil && r.StatusCode != http.StatusSwitchingProtocols {
+		c.target.hide(r)
+	}
 	if r.StatusCode >= 400 {
 		var begin bytes.Buffer
 		if err := writeMasked(&begin, r.Body, out); err != nil {

@@ -82,9 +82,10 @@ func (e *execution) halfDocument(resp *upstream.Response) bool {
 func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) *outcome {
 	body := e.rec.bytes(e.rec.size)
 	contentType := header(resp, "Content-Type")
+	came, said := asCame(resp, body)
 	var p provider.Plain
 	if e.spec.Wire != provider.Tool && e.spec.Known && header(resp, "Content-Encoding") == "" {
-		p = provider.PlainAnswer(&e.spec, resp.Status, contentType, body)
+		p = provider.PlainAnswer(&e.spec, resp.Status, contentType, said)
 	} else {
 		p.Complete = true
 	}
@@ -94,11 +95,11 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if !p.Complete {
 		return e.notAnAnswer(string(p.Fault), contentType)
 	}
-	if v, ok := accepted(e.wf, resp.Status, resp.Header, body); !ok {
+	if v, ok := accepted(e.wf, resp.Status, came, said); !ok {
 		return e.passError(v, 502, resp, body)
 	}
 	if p.ServedModel != "" {
-		e.serves(p.ServedModel)
+		e.serves(e.target.hidden.Text(p.ServedModel))
 	}
 	e.succeed(resp, success{body: body, usage: p.Usage})
 	return nil
@@ -193,7 +194,8 @@ func (e *execution) refusedByProvider(resp *upstream.Response) *outcome {
 	err := e.take(resp.Body)
 	patience.Stop()
 	body := e.rec.bytes(e.rec.size)
-	v := e.judge(resp.Status, resp.Header, body)
+	came, said := asCame(resp, body)
+	v := e.judge(resp.Status, came, said)
 	if err != nil && !errors.Is(err, errTooLarge) {
 		// Status and headers have said it: what is missing of the words changes nothing.
 		resp.Header = jsonHeader(resp.Header)
@@ -208,9 +210,10 @@ const errorPatience = 5 * time.Second
 
 // errorInside passes on an error that came under a 2xx, under the status that it stands for.
 func (e *execution) errorInside(resp *upstream.Response, body []byte, kind string) *outcome {
-	v := e.judge(resp.Status, resp.Header, body)
-	v.inside(kind, e.effect == ledger.EffectExternal)
-	return e.passError(v, errorStatus(body, kind), resp, body)
+	came, said := asCame(resp, body)
+	v := e.judge(resp.Status, came, said)
+	v.inside(e.target.hidden.Text(kind), e.effect == ledger.EffectExternal)
+	return e.passError(v, errorStatus(said, kind), resp, body)
 }
 
 // inside corrects a verdict on an error that came under a 2xx.

@@ -65,13 +65,14 @@ func (rd *reading) failed(ctx context.Context, resp *upstream.Response, err erro
 		a.Phase, a.Transport = signal.NoResponse, readTransport(err)
 	} else {
 		failed, err = io.ReadAll(io.LimitReader(resp.Body, maxEvidence))
-		a.Status, a.Header, a.Body, f.Status = resp.Status, resp.Header, failed, resp.Status
+		a.Status, f.Status = resp.Status, resp.Status
+		a.Header, a.Body = asCame(resp, failed)
 		if err != nil {
 			resp.Body.Close()
 			a.Phase, a.Transport, f.Status = signal.NoResponse, readTransport(err), 0
 		}
 	}
-	s := signal.Classify(a)
+	s := hideSignal(signal.Classify(a), c.target.hidden)
 	f.Signal = s
 	if wait := decision.Cooldown(s); wait > 0 {
 		rd.nest.route.Cool(wait, s.ProviderErrorType)

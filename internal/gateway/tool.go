@@ -60,7 +60,7 @@ func tools(cfg *policy.Config) (map[string]*toolServer, error) {
 		}
 		t := &toolServer{conf: conf, calls: map[toolCall]*toolRoute{}, target: &target{wire: provider.Tool, base: base, tool: true,
 			conf: &policy.Provider{Name: conf.Name, Headers: conf.Headers}}}
-		t.target.owns, t.target.hidden = ownCredential(conf.Headers), redact.New(cfg.ToolSecrets(conf)...)
+		t.target.owns, t.target.hidden = ownCredential(conf.Headers), redact.New(conf.Hidden()...)
 		for route := policy.AnyRoute; route < len(conf.Routes); route++ {
 			for _, get := range []bool{false, true} {
 				if t.calls[toolCall{route, get}], err = newToolRoute(cfg, conf, route, get); err != nil {

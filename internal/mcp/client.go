@@ -182,7 +182,7 @@ func (s *session) answer(r *pending, got reply) {
 		s.refuse(r, got.fail)
 		return
 	}
-	s.remember(r, got.msg)
+	s.remember(r, got)
 	if r.was != nil {
 		s.p.logger.Debug("a progress token was in use twice", "server", s.srv.name)
 	}
@@ -223,7 +223,8 @@ func (s *session) refuse(r *pending, why *sendError) {
 }
 
 // remember keeps what a later connection must be told, and what the server says of its tasks.
-func (s *session) remember(r *pending, m *message) {
+func (s *session) remember(r *pending, got reply) {
+	m := got.said()
 	if m.result == nil {
 		return
 	}
@@ -251,7 +252,7 @@ func (s *session) remember(r *pending, m *message) {
 	case "tasks/get", "tasks/cancel":
 		s.taskStatus(m.result)
 	case "tasks/result":
-		s.taskResult(gjson.GetBytes(r.m.params, "taskId").String(), m.result)
+		s.taskResult(gjson.GetBytes(r.m.params, "taskId").String(), got)
 	}
 }
 

@@ -135,12 +135,12 @@ func (s *session) greet(c *conn, g greeting) error {
 }
 
 // received sorts what the server says.
-func (c *conn) received(raw []byte, about int64) (answered bool) {
+func (c *conn) received(raw []byte, about int64, status int) (answered bool) {
 	s := c.s
 	if b := bytes.TrimLeft(raw, " \t\r\n"); len(b) > 0 && b[0] == '[' { // MCP 2025-03-26
 		each, err := batch(raw, s.p.depth())
 		for _, m := range each {
-			answered = c.received(m.raw, about) || answered
+			answered = c.received(m.raw, about, status) || answered
 		}
 		return answered || err != nil && c.unreadable(raw, about, err)
 	}
@@ -149,9 +149,14 @@ func (c *conn) received(raw []byte, about int64) (answered bool) {
 		s.p.logger.Warn("an MCP server said what is no message", "server", s.srv.name, "bytes", len(raw), "error", err)
 		return c.unreadable(raw, about, err)
 	}
+	if m.isResponse() {
+		return c.response(m, about, status)
+	}
+	if m, err = s.srv.shown(m); err != nil {
+		s.p.logger.Warn("what an MCP server said cannot be passed on", "server", s.srv.name, "error", err)
+		return false
+	}
 	switch {
-	case m.isResponse():
-		return c.response(m, about)
 	case m.isRequest():
 		s.askClient(c, m, about)
 	default:
@@ -175,7 +180,7 @@ func (c *conn) unreadable(raw []byte, about int64, why error) bool {
 	return true
 }
 
-func (c *conn) response(m *message, about int64) bool {
+func (c *conn) response(m *message, about int64, status int) bool {
 	id, err := strconv.ParseInt(string(m.id), 10, 64)
 	if err != nil {
 		return false
@@ -192,13 +197,13 @@ func (c *conn) response(m *message, about int64) bool {
 	if r == nil {
 		return id == about
 	}
-	r.done(reply{msg: m})
+	r.done(c.s.srv.answered(m, status))
 	return id == about
 }
 
 func (c *conn) unanswered(id int64, why *sendError) {
 	if r := c.s.take(id); r != nil {
-		r.done(reply{fail: why})
+		r.done(reply{fail: c.s.srv.refused(why)})
 	}
 }
 
@@ -252,7 +257,7 @@ func (c *conn) fail(why *sendError) {
 	}
 	c.s.mu.Unlock()
 	for _, r := range all {
-		r.done(reply{fail: why})
+		r.done(reply{fail: c.s.srv.refused(why)})
 	}
 }
 

@@ -219,6 +219,8 @@ func (f *fake) call(m fakeMessage, out func(any)) any {
 			"message": "MCP error -32602: Tool write has an output schema but no structured content was provided"}}
 	case "bad_result":
 		return map[string]any{"jsonrpc": "2.0", "id": m.ID, "error": map[string]any{"code": -32602, "message": "Output validation error: 'id' is required"}}
+	case "environment":
+		return answerTo(m.ID, text("GITHUB_TOKEN="+os.Getenv("GITHUB_TOKEN")+" REGION="+os.Getenv("REGION")))
 	case "timeout_text":
 		return answerTo(m.ID, text("Error: request timed out after 30000ms", "isError", true))
 	case "large":

@@ -50,7 +50,7 @@ func (f *feed) read(body io.Reader) {
 			if next != nil {
 				f.last, next = *next, nil
 			}
-			if len(e.Data) > 0 && f.l.to.received(bytes.Clone(e.Data), f.about) {
+			if len(e.Data) > 0 && f.l.to.received(bytes.Clone(e.Data), f.about, 0) {
 				f.answered = true
 				return errAnswered
 			}

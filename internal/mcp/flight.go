@@ -23,7 +23,7 @@ type flight struct {
 	begun time.Time // when it was sent
 	reply chan reply
 	ended chan string // status of the task it became
-	final chan json.RawMessage
+	final chan reply
 
 	mu       sync.Mutex
 	waiters  []*waiter
@@ -47,7 +47,7 @@ func (p *Proxy) run(c *call, to sink) {
 		p.mu.Unlock()
 		return
 	}
-	f := &flight{p: p, c: c, reply: make(chan reply, 1), ended: make(chan string, 1), final: make(chan json.RawMessage, 1), waiters: []*waiter{w}}
+	f := &flight{p: p, c: c, reply: make(chan reply, 1), ended: make(chan string, 1), final: make(chan reply, 1), waiters: []*waiter{w}}
 	w.f.Store(f)
 	if c.slot != "" {
 		p.flights[c.slot] = f
@@ -355,7 +355,9 @@ func (s *session) remaining(c *conn, timeout time.Duration) time.Duration {
 // done takes what became of the request.
 func (f *flight) done(got reply) {
 	if got.msg != nil { // whoever read it lets go of it now
-		got.size = len(got.msg.raw)
+		if got.size = len(got.msg.raw); got.came != nil {
+			got.size += len(got.came.raw)
+		}
 		f.p.memory.Hold(got.size)
 	}
 	f.mu.Lock()

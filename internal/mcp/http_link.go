@@ -96,7 +96,7 @@ func (l *httpLink) ask(o outgoing) {
 		body, err := readAll(counting{resp.Body, in}, l.max)
 		if err != nil {
 			l.to.unanswered(o.id, &sendError{sent: true, err: err})
-		} else if !l.to.received(body, o.id) {
+		} else if !l.to.received(body, o.id, 0) {
 			l.to.unanswered(o.id, &sendError{sent: true, status: resp.StatusCode, err: errNoAnswer})
 		}
 	}
@@ -292,7 +292,7 @@ func (l *httpLink) refused(resp *http.Response) *sendError {
 // refusedRequest hands on a status that is no 2xx: the JSON-RPC error in it, where that names the request.
 func (l *httpLink) refusedRequest(o outgoing, resp *http.Response) {
 	e := l.refused(resp)
-	if m, err := parse(e.body, maxErrorDepth); err == nil && m.isResponse() && string(m.id) == string(number(o.id)) && l.to.received(e.body, o.id) {
+	if m, err := parse(e.body, maxErrorDepth); err == nil && m.isResponse() && string(m.id) == string(number(o.id)) && l.to.received(e.body, o.id, e.status) {
 		return
 	}
 	if e.gone {

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
@@ -43,14 +45,16 @@ func (v verdict) ending() intent.Ending {
 func (r *rule) judge(got reply) verdict {
 	switch {
 	case got.fail != nil:
-		return r.judgeFailure(got.fail)
+		return r.judgeFailure(got.fail.said())
 	case got.msg.error != nil:
-		return r.judgeError(got.msg.error)
+		return r.judgeError(got.said().error, got.status)
 	}
-	value := got.msg.result
+	value := got.said().result
 	switch {
 	case gjson.GetBytes(value, "task.taskId").Type == gjson.String && !gjson.GetBytes(value, "content").Exists():
 		return verdict{stage: stageTask}
+	case gjson.GetBytes(value, "resultType").Str == "input_required" && ambiguous(value):
+		return twofold
 	case gjson.GetBytes(value, "resultType").Str == "input_required":
 		return verdict{end: ledger.AttemptFailed, stage: stageInput, kind: "input_required", reason: "the server asks for input before it acts", rule: "MCP 2026-07-28"}
 	}
@@ -69,14 +73,34 @@ func (r *rule) judgeFailure(e *sendError) verdict {
 		v.kind = "response_too_large"
 	case e.status != 0:
 		v.kind = "http_error"
-		a := policy.Answer{Status: e.status, Headers: map[string]string{}}
-		_ = json.Unmarshal(e.body, &a.Body) // no JSON: nil, as documented
-		definite, _ := r.Definite.Match(a)
-		if definite || !r.Definite.Denies(e.status) && signal.Definite(signal.Answer{Status: e.status, Header: e.header, Body: e.body, ReceivedAt: time.Now()}) {
+		if r.definitely(e) {
 			v.end = ledger.AttemptFailed
 		}
 	}
 	return v
+}
+
+// definitely says that a refusal in HTTP's words proves that nothing happened. What the policy says of the contrary ("!503") is
+// stronger than what it says of this, and than what is known of the status.
+func (r *rule) definitely(e *sendError) bool {
+	if r.Definite.Denies(e.status) && !mutant.On("definite-undenied") {
+		return false
+	}
+	a := policy.Answer{Status: e.status, Headers: map[string]string{}}
+	_ = json.Unmarshal(e.body, &a.Body) // no JSON: nil, as documented
+	return signal.Definite(signal.Answer{Status: e.status, Header: e.header, Body: e.body, ReceivedAt: time.Now()}) || r.fits(r.Definite, a, e.body)
+}
+
+// fits says that a condition holds. No expression holds of a text that says two things of one member: which of them is meant, nobody
+// knows.
+func (r *rule) fits(c policy.Conditions, a policy.Answer, text []byte) bool {
+	ok, err := c.Match(a)
+	return ok && err == nil && !(len(c.Exprs) > 0 && ambiguous(text))
+}
+
+func ambiguous(text []byte) bool {
+	_, err := policy.Document(text)
+	return errors.Is(err, policy.ErrTwice) && !mutant.On("either-of-two")
 }
 
 // refusals are the JSON-RPC errors by which a server says that it did not take a request up. Any other may come after the
@@ -84,15 +108,18 @@ func (r *rule) judgeFailure(e *sendError) verdict {
 var refusals = map[int64]bool{codeParse: true, codeInvalidRequest: true, codeNoMethod: true, codeInvalidParams: true, codeURLElicitation: true,
 	-32020: true, -32021: true, -32022: true} // header mismatch, missing capability, unsupported version (2026-07-28)
 
-func (r *rule) judgeError(raw json.RawMessage) verdict {
+// judgeError reads a JSON-RPC error; status is the HTTP status that it came under, 0 for a good one or none.
+func (r *rule) judgeError(raw json.RawMessage, status int) verdict {
 	var e rpcError
 	_ = json.Unmarshal(raw, &e) // an error of another form has code 0, which is no refusal
 	v := verdict{end: ledger.AttemptUnknown, kind: "rpc_error", rule: "semantics 3", reason: fmt.Sprintf("the server answered error %d", e.Code)}
-	a := policy.Answer{Headers: map[string]string{}, Result: e.Message}
+	if r.Definite.Denies(status) && !mutant.On("definite-undenied") {
+		v.reason += fmt.Sprintf(" under HTTP %d, which proves nothing here", status)
+		return v
+	}
+	a := policy.Answer{Status: status, Headers: map[string]string{}, Result: e.Message}
 	_ = json.Unmarshal(raw, &a.Body)
-	definite, _ := r.Definite.Match(a)
-	failed, _ := r.Failed.Match(a)
-	if definite || failed || refusals[e.Code] && !speaksOfTransport(e.Message) && !speaksOfOutput(e.Message) {
+	if r.fits(r.Definite, a, raw) || r.fits(r.Failed, a, raw) || refusals[e.Code] && !ambiguous(raw) && !speaksOfTransport(e.Message) && !speaksOfOutput(e.Message) {
 		v.end = ledger.AttemptFailed
 	}
 	return v
@@ -103,6 +130,9 @@ func (r *rule) judgeResult(value json.RawMessage) verdict {
 	good := verdict{end: ledger.AttemptSuccess}
 	isError := gjson.GetBytes(value, "isError").Bool()
 	text := resultText(value)
+	if r.reads() && (ambiguous(value) || isData(text) && ambiguous([]byte(text))) || bytes.Count(value, []byte(`"isError"`)) > 1 && ambiguous(value) {
+		return twofold
+	}
 	a := policy.Answer{Headers: map[string]string{}, Result: structured(value, text)}
 	_ = json.Unmarshal(value, &a.Body) // it is JSON
 	if ok, _ := r.Failed.Match(a); ok {
@@ -126,6 +156,21 @@ func (r *rule) judgeResult(value json.RawMessage) verdict {
 	}
 	return good
 }
+
+// reads says that expressions decide what a result means.
+func (r *rule) reads() bool {
+	return len(r.Failed.Exprs) > 0 || len(r.Definite.Exprs) > 0 || len(r.Succeeded.Exprs) > 0
+}
+
+// isData says that a text may be one that expressions read with fromJSON.
+func isData(text string) bool {
+	text = strings.TrimSpace(text)
+	return strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[")
+}
+
+// twofold is the verdict on an answer that says two things of one member: which of them is meant, nobody knows.
+var twofold = verdict{end: ledger.AttemptUnknown, kind: "ambiguous_answer", rule: "semantics 4",
+	reason: "a member of the answer stands twice in one object, so that it says two things"}
 
 // structured is what expressions see as result: the structured result, else the text.
 func structured(value json.RawMessage, text string) any {

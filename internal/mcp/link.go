@@ -25,9 +25,9 @@ type link interface {
 
 // receiver is told what comes from a link. Its methods may block the link, but must not send on it and wait.
 type receiver interface {
-	// received is one message; about is the request of ours whose answer's stream it came in, 0 where that is not known. answered is
-	// true when it was that request's answer.
-	received(raw []byte, about int64) (answered bool)
+	// received is one message; about is the request of ours whose answer's stream it came in, 0 where that is not known; status
+	// is the HTTP status that is no good one, else 0. answered is true when it was that request's answer.
+	received(raw []byte, about int64, status int) (answered bool)
 	// unanswered says that the request will get no answer.
 	unanswered(id int64, why *sendError)
 	// lost says that the link is gone, and with it every request on its way.
@@ -52,6 +52,7 @@ type sendError struct {
 	header http.Header
 	body   []byte
 	err    error
+	came   *sendError // the same with the server's own words, where they are others
 }
 
 func (e *sendError) Error() string {

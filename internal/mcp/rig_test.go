@@ -114,8 +114,7 @@ mcp:
 
 // newRig has a fake behind it that is a child process, or with far: http an HTTP server.
 func newRig(t *testing.T, far string) *rig {
-	dir := t.TempDir()
-	r := &rig{T: t, effects: filepath.Join(dir, "effects"), store: filepath.Join(dir, "holdfast.db"), clock: &clock{began: time.Now()}}
+	r := bareRig(t)
 	where := ""
 	if far == "http" {
 		r.far = newFakeHTTP(r.effects)
@@ -129,14 +128,24 @@ func newRig(t *testing.T, far string) *rig {
 		}
 		where = fmt.Sprintf("command: [%q]\n      env: {FAKE_EFFECTS: %q}", exe, r.effects)
 	}
-	cfg, faults := policy.Parse("holdfast.yaml", fmt.Appendf(nil, stdioYAML, where), func(string) (string, bool) { return "", false })
+	r.configure(fmt.Sprintf(stdioYAML, where))
+	return r
+}
+
+func bareRig(t *testing.T) *rig {
+	dir := t.TempDir()
+	return &rig{T: t, effects: filepath.Join(dir, "effects"), store: filepath.Join(dir, "holdfast.db"), clock: &clock{began: time.Now()}}
+}
+
+// configure starts the proxy of a configuration.
+func (r *rig) configure(yaml string) {
+	cfg, faults := policy.Parse("holdfast.yaml", []byte(yaml), func(string) (string, bool) { return "", false })
 	if cfg == nil {
-		t.Fatal(faults)
+		r.Fatal(faults)
 	}
 	r.policy = cfg
 	r.start()
-	t.Cleanup(r.end)
-	return r
+	r.Cleanup(r.end)
 }
 
 func (r *rig) start() {

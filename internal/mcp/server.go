@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/redact"
 )
 
 // server is one MCP server as the configuration has it, and what its sessions have learned of it.
@@ -26,7 +27,8 @@ type server struct {
 	client  *http.Client
 	policy  policy.MCPServer
 	depth   int
-	bare    bool // another engine decides: everything passes
+	hidden  *redact.Words // what it is sent, and nobody is shown
+	bare    bool          // another engine decides: everything passes
 
 	mu      sync.Mutex
 	rules   map[string]*rule
@@ -64,7 +66,7 @@ type tool struct {
 }
 
 func newServer(c policy.MCPServer, depth int, client *http.Client) *server {
-	srv := &server{name: c.Name, url: c.URL, headers: c.Headers, client: client, policy: c, depth: depth, rules: map[string]*rule{},
+	srv := &server{name: c.Name, url: c.URL, headers: c.Headers, client: client, policy: c, depth: depth, hidden: redact.New(c.Hidden()...), rules: map[string]*rule{},
 		tools: map[string]*tool{}, history: &history{}}
 	if len(c.Command) > 0 {
 		srv.command.Args, srv.command.inherit = c.Command, plainEnv

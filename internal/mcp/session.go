@@ -78,9 +78,12 @@ type pending struct {
 
 // reply is what became of a request: its answer, or why there is none.
 type reply struct {
-	msg  *message
+	msg  *message // as it is shown and kept
+	came *message // as it came, where that is something else
 	fail *sendError
-	size int // bytes of msg that its flight has counted as memory
+	// status is the HTTP status under which an error came in msg, 0 for a good one or none.
+	status int
+	size   int // bytes of msg that its flight has counted as memory
 }
 
 // ask is a request of the server's to the client.
@@ -172,17 +175,17 @@ func (s *session) takeLocked(id int64) *pending {
 }
 
 // ask sends a request of the proxy's own and waits for the answer.
-func (s *session) ask(ctx context.Context, c *conn, method string, params json.RawMessage) (*message, error) {
+func (s *session) ask(ctx context.Context, c *conn, method string, params json.RawMessage) (reply, error) {
 	m, err := parse(request(0, method, params), s.p.depth())
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	got := make(chan reply, 1)
 	r := &pending{m: m, name: nameOf(m), done: func(r reply) { got <- r }}
 	r.head.version = modernVersion(params)
 	out, err := s.register(c, r)
 	if err != nil {
-		return nil, err
+		return reply{}, err
 	}
 	if err := c.link.send(ctx, out); err != nil {
 		c.unanswered(r.id, asSendError(err))
@@ -190,25 +193,25 @@ func (s *session) ask(ctx context.Context, c *conn, method string, params json.R
 	select {
 	case r := <-got:
 		if r.fail != nil {
-			return nil, r.fail
+			return reply{}, r.fail
 		}
-		return r.msg, nil
+		return r, nil
 	case <-ctx.Done():
 		s.take(r.id)
-		return nil, context.Cause(ctx)
+		return reply{}, context.Cause(ctx)
 	}
 }
 
-// result is ask for an answer that is no error.
+// result is ask for an answer that is no error, as it came.
 func (s *session) result(ctx context.Context, c *conn, method string, params json.RawMessage) (json.RawMessage, error) {
-	m, err := s.ask(ctx, c, method, params)
+	got, err := s.ask(ctx, c, method, params)
 	if err != nil {
 		return nil, err
 	}
-	if m.error != nil {
-		return nil, fmt.Errorf("the server refuses %s: %.200s", method, m.error)
+	if got.msg.error != nil {
+		return nil, fmt.Errorf("the server refuses %s: %.200s", method, got.msg.error)
 	}
-	return m.result, nil
+	return got.said().result, nil
 }
 
 // tell sends a message that has no answer; a failure only loses it.

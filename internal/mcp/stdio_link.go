@@ -147,7 +147,7 @@ func (l *stdioLink) read() {
 		var big *oversized
 		switch {
 		case err == nil:
-			l.to.received(line, 0)
+			l.to.received(line, 0, 0)
 			continue
 		case errors.As(err, &big):
 			if id, err := strconv.ParseInt(string(big.id()), 10, 64); err == nil {

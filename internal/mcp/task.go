@@ -34,8 +34,8 @@ func (f *flight) follow(id string, created json.RawMessage) {
 		case status := <-f.ended:
 			f.taskEnded(id, status, created)
 			return
-		case value := <-f.final:
-			f.taskSettled(value, created)
+		case got := <-f.final:
+			f.taskSettled(&got, created)
 			return
 		case <-tick.C:
 			if why := f.pollTask(id); why != nil {
@@ -114,8 +114,8 @@ func (s *session) taskStatus(task json.RawMessage) {
 	}
 }
 
-// taskResult takes a task's result as the client got it.
-func (s *session) taskResult(id string, value json.RawMessage) {
+// taskResult takes a task's result that the client has asked for.
+func (s *session) taskResult(id string, got reply) {
 	s.mu.Lock()
 	f := s.tasks[id]
 	s.mu.Unlock()
@@ -123,7 +123,7 @@ func (s *session) taskResult(id string, value json.RawMessage) {
 		return
 	}
 	select {
-	case f.final <- value:
+	case f.final <- got:
 	default:
 	}
 }
@@ -145,20 +145,20 @@ func (f *flight) taskEnded(id, status string, created json.RawMessage) {
 		f.taskSettled(nil, created)
 	case err != nil:
 		f.lose(verdict{kind: "task_failed", rule: "semantics 40", reason: fmt.Sprintf("it became task %.100q, which failed", id)}, nil)
-	case got.error != nil:
-		f.taskVerdict(f.c.rule.judgeError(got.error), got.error, created)
+	case got.msg.error != nil:
+		f.taskVerdict(f.c.rule.judgeError(got.said().error, got.status), got.msg.error, created)
 	default:
-		f.taskSettled(got.result, created)
+		f.taskSettled(&got, created)
 	}
 }
 
 // taskSettled judges the result of a task. A nil one is of a task that says that it was completed.
-func (f *flight) taskSettled(value, created json.RawMessage) {
-	v := verdict{end: ledger.AttemptSuccess, reason: "the task was completed; its result could not be had"}
-	if value != nil {
-		v = f.c.rule.judgeResult(value)
+func (f *flight) taskSettled(got *reply, created json.RawMessage) {
+	if got == nil {
+		f.taskVerdict(verdict{end: ledger.AttemptSuccess, reason: "the task was completed; its result could not be had"}, nil, created)
+		return
 	}
-	f.taskVerdict(v, value, created)
+	f.taskVerdict(f.c.rule.judgeResult(got.said().result), got.msg.result, created)
 }
 
 // taskVerdict records a task's end. Who repeats the call gets the task, as the first one did.

@@ -29,6 +29,7 @@ func (c *Config) check(earlier []Fault) []Fault {
 	}
 	k.tools()
 	k.mcp()
+	k.secrets()
 	return append(k.faults, c.notYet()...)
 }
 

@@ -13,7 +13,6 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
-	"github.com/holdfast-ai/holdfast/internal/redact"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -54,7 +53,7 @@ func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Fi
 	if a.Status != http.StatusOK {
 		return cannotTell(fmt.Sprintf("the provider answered %d: it may not have stored the response", a.Status), e), nil
 	}
-	if a.fault != nil || gjson.GetBytes(body, "id").Str != id {
+	if a.Fault != nil || gjson.GetBytes(body, "id").Str != id {
 		return cannotTell("what the provider answered is not this response, or cannot be read in one way alone", e), nil
 	}
 	e.State = gjson.GetBytes(body, "status").Str
@@ -85,7 +84,7 @@ func (o *openAIResponse) read(ctx context.Context, p *policy.Provider, path stri
 	}
 	header := providerHeaders(p)
 	header.Set("Accept-Encoding", "identity")
-	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header}, redact.New(o.s.c.Policy.ProviderSecrets(p)...))
+	return o.s.read(ctx, &upstream.Request{Method: http.MethodGet, Target: target, Header: header})
 }
 
 // recorded finds the id in the history, where it was noted as soon as it came, and in what is left of the answer.

@@ -486,6 +486,7 @@ mcp:
       url: FAR/mcp
       tools:
         create_order: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}", n: "{count}", text: "order {count} of {customer_id}"}, happened: "len(result.orders) > 0"}}
+        lenient: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}"}, happened: 'type(result) == "map"'}}
         keyed: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}"}, happened: "len(result.orders) > 0", not_happened: 'result == "unknown customer"'}}
 `
 
@@ -536,6 +537,46 @@ func TestTool(t *testing.T) {
 		result, isError, failed = c.result, c.isError, c.err
 		if f := r.check(c.rec); f.Found != c.want {
 			t.Errorf("%v: %+v", c.result, f)
+		}
+	}
+}
+
+// TestReadsShowNoSecret holds semantics 45 for what is read: it is judged as it came, and kept and given without the secrets that the far
+// side is sent.
+func TestReadsShowNoSecret(t *testing.T) {
+	const secret = "shop-secret-4711-abcdef"
+	r := newRig(t, `
+env: test
+tools:
+  shop:
+    base_url: FAR
+    headers: {X-Shop-Token: "shop-secret-4711-abcdef"}
+    routes: [{match: "POST /*", key: "{cart}", reconcile: {get: "/find?ref={key}", happened: 'any(body.items, .state == "shop-secret-4711-abcdef") && headers["x-state"] == "shop-secret-4711-abcdef"'}}]
+mcp:
+  servers:
+    orders:
+      url: FAR/mcp
+      headers: {Authorization: "Bearer shop-secret-4711-abcdef"}
+      tools: {create_order: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}"}, happened: 'result.state == "shop-secret-4711-abcdef"'}}}
+`)
+	r.far.headers = map[string]string{"X-State": secret, "Content-Type": "application/json;x=" + secret}
+	r.far.says(200, `{"items":[{"state":"`+secret+`"}]}`)
+	r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) { return map[string]any{"state": secret}, false, nil }))
+	for _, rec := range []*ledger.Record{
+		r.lose(ledger.Intent{Workflow: "shop", Provider: "tool", Method: "POST", Path: "/tools/shop/a", Endpoint: "POST /*"}, `{"cart":"c1"}`, nil),
+		r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "create_order"},
+			`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"create_order","arguments":{"customer_id":"c1"}}}`, nil),
+	} {
+		f := r.check(rec)
+		if f.Found != intent.Happened || !strings.Contains(string(f.Read), strings.Repeat("*", len(secret))) {
+			t.Errorf("%s: %v %s: %s", rec.Workflow, f.Found, f.Reason, f.Read)
+		}
+		shown := f.Reason + string(f.Evidence) + string(f.Read)
+		if f.Answer != nil {
+			shown += fmt.Sprint(f.Answer.Header, f.Body.ContentType, string(f.Body.Data))
+		}
+		if strings.Contains(shown, secret) {
+			t.Errorf("%s: a secret is kept: %s", rec.Workflow, shown)
 		}
 	}
 }
