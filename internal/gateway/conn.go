@@ -29,6 +29,7 @@ func (l *watchedListener) Accept() (net.Conn, error) {
 // watchedConn is one client's connection. It remembers whose answer went over it last.
 type watchedConn struct {
 	net.Conn
+	begun  atomic.Int64 // bytes of all writes, those under way included
 	sent   atomic.Int64 // bytes that the kernel has taken
 	got    atomic.Int64 // bytes that came from the client
 	asked  atomic.Int64 // … when its last request had come
@@ -42,22 +43,18 @@ type watchedConn struct {
 type receipt struct {
 	s    *sighting
 	turn int
+	from int64        // of begun, when all but the end of the answer had been written
 	end  atomic.Int64 // where in what was sent the answer ends; 0 until it is known
 }
 
 func (c *watchedConn) Read(p []byte) (int, error) {
-	r := c.last.Load()
-	if r != nil {
+	if r := c.last.Load(); r != nil {
 		r.end.CompareAndSwap(0, c.sent.Load()) // the next request is waited for: all of the answer has been written
 	}
 	n, err := c.Conn.Read(p)
 	c.got.Add(int64(n))
-	switch {
-	case n == 0:
-	case r != nil:
-		c.askedOn(r)
-	case c.last.Load() != nil: // before the end of the answer was written
-		c.ahead.Store(true)
+	if n > 0 {
+		c.askedOn()
 	}
 	if err == io.EOF {
 		c.closed.Store(true)
@@ -68,6 +65,7 @@ func (c *watchedConn) Read(p []byte) (int, error) {
 }
 
 func (c *watchedConn) Write(p []byte) (int, error) {
+	c.begun.Add(int64(len(p)))
 	n, err := c.Conn.Write(p)
 	c.sent.Add(int64(n))
 	if err != nil {
@@ -105,7 +103,7 @@ func (c *watchedConn) wrote(s *sighting, turn int) error {
 	if c.got.Load() != c.asked.Load() {
 		c.ahead.Store(true)
 	}
-	c.last.Store(&receipt{s: s, turn: turn})
+	c.last.Store(&receipt{s: s, turn: turn, from: c.begun.Load()})
 	if c.broken.Load() || c.closed.Load() {
 		return net.ErrClosed
 	}
@@ -120,15 +118,30 @@ func (c *watchedConn) heard() {
 	}
 }
 
-// askedOn says that the client's next request has begun behind the end of an answer: it has that answer, and what becomes of
-// the connection now is the next one's fate. Of a client that sends ahead it proves nothing, nor before the answer is acknowledged.
-func (c *watchedConn) askedOn(r *receipt) {
-	if reached, known := c.reached(r.end.Load()); known && !reached {
+// askedOn hears that the client has sent more. Behind the end of an answer that is its next request: it has that answer, and what
+// becomes of the connection now is the next one's fate. Bytes that came before the end, or before it was acknowledged, show a
+// client that sends ahead, and prove nothing. The end is one write, and net/http may be listening since before it.
+func (c *watchedConn) askedOn() {
+	r := c.last.Load()
+	if r == nil {
+		return
+	}
+	if c.begun.Load() == r.from || c.waits() {
 		c.ahead.Store(true)
 	}
 	if !c.ahead.Load() && !mutant.On("next-request-proves-nothing") {
 		c.last.CompareAndSwap(r, nil)
 	}
+}
+
+// waits says that some of what was sent is known not to be acknowledged yet.
+func (c *watchedConn) waits() bool {
+	tcp, ok := c.Conn.(*net.TCPConn)
+	if !ok {
+		return false
+	}
+	waiting, known := unacknowledged(tcp)
+	return known && waiting > 0
 }
 
 // broke tells the last answer's sighting of a reset.

@@ -165,6 +165,24 @@ func TestWhatTheNextRequestSays(t *testing.T) {
 			say(t, client, "b")
 			next(ours)
 		}, ledger.DeliveryLost},
+		"behind the answer, heard since before its end": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			read := make(chan struct{})
+			go func() { next(ours); close(read) }()
+			wrote()
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+			say(t, client, "b")
+			<-read
+		}, ledger.DeliverySent},
+		"before its end": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			wrote()
+			say(t, client, "b")
+			next(ours)
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+			say(t, client, "b")
+			next(ours)
+		}, ledger.DeliveryLost},
 		"with the first": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
 			ours.heard() // without another byte
 			wrote()

@@ -75,8 +75,8 @@ func (e *execution) halfDocument(resp *upstream.Response) bool {
 		mutant.On("unframed-is-whole") {
 		return false
 	}
-	text := bytes.TrimPrefix(e.rec.bytes(e.rec.size), []byte("\xef\xbb\xbf"))
-	return !json.Valid(text)
+	_, said := asCame(resp, e.rec.bytes(e.rec.size))
+	return !json.Valid(bytes.TrimPrefix(said, []byte("\xef\xbb\xbf")))
 }
 
 func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) *outcome {
