@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"slices"
@@ -91,16 +90,11 @@ func definitely(wf *policy.Workflow, status int, header map[string][]string, bod
 	if wf.Definite.IsZero() {
 		return false
 	}
-	ok, err := wf.Definite.Match(exprAnswer(status, header, body))
-	return ok && err == nil && !(len(wf.Definite.Exprs) > 0 && ambiguous(body))
+	ok, err := wf.Definite.Decide(exprAnswer(status, header, body))
+	return ok && err == nil
 }
 
-// ambiguous says that a body says two things of one member: which of them is meant, nobody knows.
-func ambiguous(body []byte) bool {
-	_, err := policy.Document(body)
-	return errors.Is(err, policy.ErrTwice)
-}
-
+// exprAnswer is an answer as expressions see it. JSON that is none, or says two things, is a fault and no document.
 func exprAnswer(status int, header map[string][]string, body []byte) policy.Answer {
 	a := policy.Answer{Status: status, Headers: map[string]string{}}
 	for name, values := range header {
@@ -108,36 +102,46 @@ func exprAnswer(status int, header map[string][]string, body []byte) policy.Answ
 			a.Headers[strings.ToLower(name)] = values[0]
 		}
 	}
-	_ = json.Unmarshal(body, &a.Body) // not JSON: nil, as documented
+	a.Body, a.Fault = policy.Reading(body)
 	return a
 }
 
-// accepted applies succeeded: and failed: to a 2xx (semantics 4).
+// accepted applies succeeded: and failed: to a 2xx (semantics 4). A failure says that nothing happened and frees the key, so it has
+// to be shown: by an answer that can be read, and has the shape which the expression is written for.
 func accepted(wf *policy.Workflow, status int, header map[string][]string, body []byte) (verdict, bool) {
 	if wf.Failed.IsZero() && wf.Succeeded.IsZero() {
 		return verdict{}, true
 	}
-	if (len(wf.Failed.Exprs) > 0 || len(wf.Succeeded.Exprs) > 0) && ambiguous(body) {
-		return verdict{end: ledger.AttemptUnknown, status: status, kind: "ambiguous_answer", rule: "semantics 4",
-			reason: "a member of the answer stands twice in one object, so that it says two things"}, false
-	}
 	a := exprAnswer(status, header, body)
-	if ok, _ := wf.Failed.Match(a); ok {
+	maybe, unread := wf.Failed.Match(a)
+	if failed, _ := wf.Failed.Decide(a); failed {
 		return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: wf.Path() + ".failed",
 			reason: "the answer matches failed"}, false
 	}
-	if wf.Succeeded.IsZero() {
+	if status == http.StatusNoContent && errors.Is(unread, policy.ErrEmpty) {
+		unread = nil // as announced, it says nothing of a failure
+	}
+	good, err := wf.Succeeded.Match(a)
+	switch {
+	case maybe:
+		return unproven(status, "the answer fits failed, but has another shape than is asked for there"), false
+	case errors.Is(errors.Join(unread, err), policy.ErrDocument):
+		return unproven(status, a.Fault.Error()), false
+	case good || wf.Succeeded.IsZero():
 		return verdict{}, true
+	case !wf.Failed.IsZero():
+		return unproven(status, "the answer matches neither succeeded nor failed"), false
 	}
-	if ok, _ := wf.Succeeded.Match(a); ok {
-		return verdict{}, true
+	if _, err := wf.Succeeded.Decide(a); err != nil {
+		return unproven(status, "the answer has another shape than succeeded asks for"), false
 	}
-	v := verdict{end: ledger.AttemptUnknown, status: status, kind: "unmatched_answer", rule: "semantics 4",
-		reason: "the answer matches neither succeeded nor failed"}
-	if wf.Failed.IsZero() {
-		v.end, v.kind, v.reason = ledger.AttemptFailed, "failed_by_policy", "the answer does not match succeeded"
-	}
-	return v, false
+	return verdict{end: ledger.AttemptFailed, status: status, kind: "failed_by_policy", rule: "semantics 4",
+		reason: "the answer does not match succeeded"}, false
+}
+
+// unproven is a 2xx that proves neither.
+func unproven(status int, reason string) verdict {
+	return verdict{end: ledger.AttemptUnknown, status: status, kind: "unmatched_answer", rule: "semantics 4", reason: reason}
 }
 
 // transportVerdict reads what is known when no answer came.

@@ -14,6 +14,9 @@ import (
 // ErrDocument is a JSON text that two readers may take for two things. No evidence comes from one.
 var ErrDocument = errors.New("the answer is no JSON that can be read in one way alone")
 
+// ErrEmpty is an ErrDocument of nothing but white space.
+var ErrEmpty = fmt.Errorf("%w: it is empty", ErrDocument)
+
 // ErrTwice is an ErrDocument in which a member stands twice in one object.
 var ErrTwice = fmt.Errorf("%w: a member stands twice in one object", ErrDocument)
 
@@ -23,14 +26,19 @@ const maxNested = 128
 // Document reads one JSON text as expressions see it: whole numbers as int, others as float64. Text in which a member
 // stands twice in one object (RFC 8259, section 4: what is read of it is unpredictable), with broken UTF-8, with a number that
 // would lose digits, or with anything behind its end is an ErrDocument. The error holds nothing of the text.
-func Document(text []byte) (any, error) {
+func Document(text []byte) (any, error) { return read(text, false) }
+
+// Reading is Document of an answer whose words are judged, and not its numbers: one that would lose digits is rounded.
+func Reading(text []byte) (any, error) { return read(text, true) }
+
+func read(text []byte, round bool) (any, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, fmt.Errorf("%w: it is empty", ErrDocument)
+		return nil, ErrEmpty
 	}
 	if !utf8.Valid(text) {
 		return nil, fmt.Errorf("%w: it is not UTF-8", ErrDocument)
 	}
-	d := document{json.NewDecoder(bytes.NewReader(text))}
+	d := document{json.NewDecoder(bytes.NewReader(text)), round}
 	d.UseNumber()
 	v, err := d.value(0)
 	if err == nil {
@@ -47,7 +55,10 @@ func Document(text []byte) (any, error) {
 	return v, nil
 }
 
-type document struct{ *json.Decoder }
+type document struct {
+	*json.Decoder
+	round bool
+}
 
 func (d document) value(depth int) (any, error) {
 	t, err := d.Token()
@@ -56,7 +67,7 @@ func (d document) value(depth int) (any, error) {
 	}
 	switch t := t.(type) {
 	case json.Number:
-		return exactly(t)
+		return d.number(t)
 	case json.Delim:
 		if depth == maxNested {
 			return nil, fmt.Errorf("%w: it is nested more than %d deep", ErrDocument, maxNested)
@@ -101,12 +112,15 @@ func (d document) list(depth int) (any, error) {
 	return out, err
 }
 
-// exactly is a number without the loss of a digit that an id may stand on.
-func exactly(n json.Number) (any, error) {
+// number is a number, exactly or not at all: an id may stand on each digit.
+func (d document) number(n json.Number) (any, error) {
 	if i, err := strconv.Atoi(n.String()); err == nil {
 		return i, nil
 	}
 	f, err := n.Float64()
+	if d.round {
+		return f, nil // at most infinite
+	}
 	if err != nil || math.Abs(f) >= 1<<53 && f == math.Trunc(f) {
 		return nil, fmt.Errorf("%w: a number has more digits than can be compared", ErrDocument)
 	}

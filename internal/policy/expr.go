@@ -18,13 +18,17 @@ type Answer struct {
 	Body    any               `expr:"body"`    // decoded JSON, nil if it is none
 	Result  any               `expr:"result"`  // MCP: the tool's structured result, else its text
 	Headers map[string]string `expr:"headers"` // lower-case names
+	// Fault is why there is no document (an ErrDocument): then nothing that reads body or result can be decided, because what
+	// they would show is nil, as if the answer had said so.
+	Fault error `expr:"-"`
 }
 
 // Expr is a compiled boolean expression over an Answer. Its zero value never matches.
 type Expr struct {
-	Source  string
-	program *vm.Program
-	strict  *vm.Program
+	Source   string
+	program  *vm.Program
+	strict   *vm.Program
+	document bool // it reads body or result
 }
 
 // CompileExpr compiles a boolean expression over status, body, result and headers.
@@ -40,7 +44,12 @@ func CompileExpr(src string) (Expr, error) {
 	if err != nil {
 		return Expr{}, fmt.Errorf("policy: expression %q: %w", src, err)
 	}
-	return Expr{Source: src, program: program, strict: strict}, nil
+	e := Expr{Source: src, program: program, strict: strict}
+	if e.Reads("$env") { // behind it nobody sees what is read
+		return Expr{}, fmt.Errorf("policy: expression %q: $env is not known here; name status, body, result or headers", src)
+	}
+	e.document = e.Reads("body") || e.Reads("result")
+	return e, nil
 }
 
 // IsZero reports whether there is no expression.
@@ -77,6 +86,9 @@ func (e Expr) Match(a Answer) (bool, error) {
 	if e.program == nil {
 		return false, nil
 	}
+	if err := e.unread(a); err != nil {
+		return false, err
+	}
 	out, err := expr.Run(e.program, a)
 	if err != nil {
 		return false, fmt.Errorf("policy: expression %q: %w", e.Source, err)
@@ -90,6 +102,9 @@ func (e Expr) Decide(a Answer) (bool, error) {
 	if e.strict == nil {
 		return false, nil
 	}
+	if err := e.unread(a); err != nil {
+		return false, err
+	}
 	out, err := expr.Run(e.strict, a)
 	if err != nil {
 		return false, fmt.Errorf("policy: expression %q: %w", e.Source, err)
@@ -99,6 +114,14 @@ func (e Expr) Decide(a Answer) (bool, error) {
 		return false, fmt.Errorf("policy: expression %q: %w", e.Source, shape("it is %s, neither true nor false", kindOf(out)))
 	}
 	return is, nil
+}
+
+// unread is the fault of a document that the expression would read.
+func (e Expr) unread(a Answer) error {
+	if a.Fault == nil || !e.document {
+		return nil
+	}
+	return fmt.Errorf("policy: expression %q: %w", e.Source, a.Fault)
 }
 
 // Conditions is a list of statuses and expressions; any of them suffices. The zero value has none.
@@ -117,13 +140,19 @@ func (c Conditions) IsZero() bool {
 func (c Conditions) Denies(status int) bool { return slices.Contains(c.Not, status) }
 
 // Match reports whether any status or expression fits. An error of one expression does not hide the others' match.
-func (c Conditions) Match(a Answer) (bool, error) {
+func (c Conditions) Match(a Answer) (bool, error) { return c.any(a, Expr.Match) }
+
+// Decide is Match of evidence, as Expr.Decide is. false without an error: the answer has the shape that every expression reads, and
+// fits none.
+func (c Conditions) Decide(a Answer) (bool, error) { return c.any(a, Expr.Decide) }
+
+func (c Conditions) any(a Answer, fits func(Expr, Answer) (bool, error)) (bool, error) {
 	if slices.Contains(c.Statuses, a.Status) {
 		return true, nil
 	}
 	var first error
 	for _, e := range c.Exprs {
-		ok, err := e.Match(a)
+		ok, err := fits(e, a)
 		if ok {
 			return true, nil
 		}

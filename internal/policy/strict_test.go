@@ -6,6 +6,31 @@ import (
 	"testing"
 )
 
+// TestNoDocument holds that what would have read a document is neither true nor false without one, by either reading.
+func TestNoDocument(t *testing.T) {
+	_, fault := Document([]byte("<html>"))
+	for src, reads := range map[string]bool{
+		`(body?.charged ?? false) == false`: true, `body == nil`: true, `result != nil`: true, `status == 200 or body == nil`: true,
+		`let b = body; b == nil`: true, `status == 200`: false, `headers["x"] == "y"`: false, `1 in [1]`: false,
+	} {
+		e, err := CompileExpr(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := Answer{Status: 200, Headers: map[string]string{"x": "y"}, Fault: fault}
+		for name, read := range map[string]func(Answer) (bool, error){"Match": e.Match, "Decide": e.Decide, "Conditions.Match": Conditions{Exprs: []Expr{e}}.Match} {
+			if is, err := read(a); is == reads || errors.Is(err, ErrDocument) != reads {
+				t.Errorf("%s of %s: %t, %v", name, src, is, err)
+			}
+		}
+	}
+	for _, src := range []string{`$env.body == nil`, `$env["body"] == nil`, `len($env) > 0`, `let e = $env; e.status == 200`, `Fault == nil`} {
+		if _, err := CompileExpr(src); err == nil {
+			t.Errorf("%s is accepted", src)
+		}
+	}
+}
+
 // TestDecide holds that an expression over evidence tells "no" from "this is not what I was written for".
 func TestDecide(t *testing.T) {
 	const yes, no, cannot = "yes", "no", "cannot"

@@ -15,7 +15,7 @@ func CheckAddress(t *testing.T, text string, arguments []byte) {
 	if err != nil {
 		return
 	}
-	got, err := p.address("the-key", arguments)
+	got, err := p.address("the-key", argumentsOf(toolProvider, arguments))
 	if err != nil {
 		return
 	}

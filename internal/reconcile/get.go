@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -29,7 +30,7 @@ type get struct {
 	method string
 	path   *template
 	whole  bool // the template is an address of its own, not a path of the far side's
-	named  bool // a field stands in its path
+	named  bool // the last segment of its path names the operation
 }
 
 func (s *Set) newGet(r *policy.Reconcile, at place) (intent.Reconciler, error) {
@@ -55,8 +56,20 @@ func (s *Set) newGet(r *policy.Reconcile, at place) (intent.Reconciler, error) {
 	if g.path, err = parseAddress(text); err != nil {
 		return nil, err
 	}
-	g.named = slices.ContainsFunc(g.path.parts, func(p part) bool { return p.field != "" && !p.query })
+	of, err := parseTemplate(at.key)
+	if err != nil {
+		return nil, fmt.Errorf("key: %w", err)
+	}
+	g.named = names(g.path.resource(), of.fields())
 	return g, nil
+}
+
+// names says that fields tell one operation from every other: they are its key, or all that its key is made of.
+func names(fields, key []string) bool {
+	if slices.Contains(fields, "key") {
+		return true
+	}
+	return len(key) > 0 && !slices.ContainsFunc(key, func(f string) bool { return !slices.Contains(fields, f) })
 }
 
 // readEvidence is what the history keeps of a read. The address is the template: its values may be secrets.
@@ -96,6 +109,8 @@ func (g *get) Check(ctx context.Context, r *ledger.Record) (intent.Finding, erro
 	switch {
 	case unread(a.Status):
 		return cannotTell(fmt.Sprintf("the far side answered %d", a.Status), e), nil
+	case isGone(a.Status) && !speaks(g.method, a, body):
+		return cannotTell(fmt.Sprintf("the far side answered %d with neither JSON nor nothing, as a server in between does", a.Status), e), nil
 	case g.method == http.MethodGet && isPage(a.Headers["content-type"], body):
 		return cannotTell(fmt.Sprintf("the far side answered %d with a page, not with data", a.Status), e), nil
 	}
@@ -116,6 +131,22 @@ func unread(status int) bool {
 		return false
 	}
 	return status < 200 || status > 299
+}
+
+// isGone are the statuses that say that there is nothing.
+func isGone(status int) bool { return status == http.StatusNotFound || status == http.StatusGone }
+
+// speaks says that a 404 or 410 may be the far side's own word: it says nothing further, or says it as data. A proxy that knows no
+// such host, and a framework that knows no such path, answer with text.
+func speaks(method string, a answer, body []byte) bool {
+	contentType := strings.ToLower(a.Headers["content-type"])
+	switch {
+	case method == http.MethodHead:
+		return contentType == "" || strings.Contains(contentType, "json") || a.Headers["content-length"] == "0"
+	case len(bytes.TrimSpace(body)) == 0:
+		return true
+	}
+	return a.Fault == nil
 }
 
 // unreadable says why there is no answer, without the words of an error, which name hosts.
@@ -214,8 +245,10 @@ func (s *Set) read(ctx context.Context, q *upstream.Request) (answer, []byte, er
 			a.Headers[strings.ToLower(name)] = v[0]
 		}
 	}
-	a.Body, a.fault = policy.Document(body)
-	a.Result = a.Body
+	if q.Method != http.MethodHead { // to which no answer has a document
+		a.Body, a.Fault = policy.Document(body)
+		a.Result = a.Body
+	}
 	return a, body, nil
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -15,9 +14,8 @@ import (
 // answer is what a source said, as it is judged.
 type answer struct {
 	policy.Answer
-	fault error // why there is no document, where there is none
-	// named says that the read asked for this one operation by its address: then nothing being there is an absence. Where only
-	// a query names it, nothing is there because the address is wrong.
+	// named says that the last segment of the address is this one operation: then nothing being there is an absence. Where another
+	// segment, or a query, names it, nothing may be there because the address is wrong.
 	named bool
 	plain bool // an answer of the form that a read has when it succeeds
 }
@@ -25,27 +23,27 @@ type answer struct {
 // judge reads an answer by the two expressions. An absence comes of an answer alone that has the shape which the expressions
 // are written for: everything else cannot tell (semantics 8).
 func judge(r *policy.Reconcile, a answer) (intent.Found, string) {
-	happened, err := r.Happened.Decide(a.Answer)
+	happened, err := decide(r.Happened, a)
 	if mutant.On("absent-of-any-shape") {
 		happened, _ = r.Happened.Match(a.Answer)
 		err = nil
 	}
-	absent, whyNot := r.NotHappened.Decide(a.Answer)
+	absent, whyNot := decide(r.NotHappened, a)
 	switch {
 	case happened && absent:
 		return intent.CannotTell, "the answer fits happened and not_happened alike"
+	case absent && isGone(a.Status) && !a.named && !r.NotHappened.Reads("status"):
+		return intent.CannotTell, ofAddress(a.Status)
 	case happened:
 		return intent.Happened, "the answer shows the effect (happened)"
 	case absent:
 		return intent.DidNotHappen, "the answer shows that there is no effect (not_happened)"
 	case !r.NotHappened.IsZero():
 		return intent.CannotTell, "the answer fits neither happened nor not_happened" + because(a, errors.Join(err, whyNot))
-	case a.Status == http.StatusNotFound || a.Status == http.StatusGone:
-		if a.named || r.Happened.Reads("status") {
-			return intent.DidNotHappen, fmt.Sprintf("the far side knows nothing of it (%d)", a.Status)
-		}
-		return intent.CannotTell, fmt.Sprintf("the far side answered %d, which may be said of the address and not of what is asked for: "+
-			"name it in the path, or write not_happened: \"status == %d\"", a.Status, a.Status)
+	case isGone(a.Status) && a.named:
+		return intent.DidNotHappen, fmt.Sprintf("the far side knows nothing of it (%d)", a.Status)
+	case isGone(a.Status):
+		return intent.CannotTell, ofAddress(a.Status)
 	case err != nil:
 		return intent.CannotTell, "the answer has not what happened asks for" + because(a, err)
 	case a.plain:
@@ -54,13 +52,28 @@ func judge(r *policy.Reconcile, a answer) (intent.Found, string) {
 	return intent.CannotTell, fmt.Sprintf("the far side answered %d", a.Status)
 }
 
+// ofAddress is why a status that says that there is nothing says nothing of the operation.
+func ofAddress(status int) string {
+	return fmt.Sprintf("the far side answered %d, which may be said of the address and not of what is asked for: "+
+		"name it in the last segment of the path, or write not_happened: \"status == %d\"", status, status)
+}
+
+// decide is what an expression says of an answer. Where there is no document, or one that can be read in two ways, the status alone
+// is sure to be the far side's: a proxy's own answer has no body and no header that was asked for, which must not pass for a "no".
+func decide(e policy.Expr, a answer) (bool, error) {
+	if a.Fault != nil && e.Reads("headers") {
+		return false, a.Fault
+	}
+	return e.Decide(a.Answer)
+}
+
 // because says why an expression could not be decided: what is wrong with the document, else with its shape.
 func because(a answer, err error) string {
 	switch {
 	case err == nil:
 		return ""
-	case a.fault != nil:
-		return ": " + a.fault.Error()
+	case a.Fault != nil:
+		return ": " + a.Fault.Error()
 	case errors.Is(err, policy.ErrShape):
 		text := err.Error()
 		_, text, _ = strings.Cut(text, policy.ErrShape.Error()+": ")
@@ -82,7 +95,7 @@ func isPage(contentType string, body []byte) bool {
 // judgeError reads what a tool reports as an error: an absence where not_happened says so in so many words, and nothing
 // otherwise.
 func judgeError(r *policy.Reconcile, a answer) (intent.Found, string) {
-	absent, err := r.NotHappened.Decide(a.Answer)
+	absent, err := decide(r.NotHappened, a)
 	if absent {
 		return intent.DidNotHappen, "the tool reports an error that shows that there is no effect (not_happened)"
 	}

@@ -3,6 +3,7 @@ package reconcile_test
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -51,6 +52,7 @@ tools:
       - {match: "POST /status", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "status == 200"}}
       - {match: "POST /both", key: "{cart}", reconcile: {get: "/x/{cart}", happened: "body.n > 0", not_happened: "body.n < 2"}}
       - {match: "POST /says", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "body.n > 0", not_happened: "status == 404"}}
+      - {match: "POST /lenient", key: "{cart}", reconcile: {get: "/x?cart={cart}", happened: "status == 201", not_happened: "(body?.state ?? 'none') != 'paid'"}}
 `
 	r := newRig(t, config)
 	for _, c := range []struct {
@@ -69,7 +71,19 @@ tools:
 		{"/path", "text/html", 200, `{"state":"new"}`, intent.CannotTell},
 		{"/path", "application/json", 201, `{"state":"new"}`, intent.CannotTell},
 		{"/path", "application/json", 200, `{"state":["new"]}`, intent.CannotTell},
-		{"/status", "application/json", 404, `{}`, intent.DidNotHappen},
+		{"/path", "text/plain", 404, `default backend - 404`, intent.CannotTell},
+		{"/path", "application/json", 404, `default backend - 404`, intent.CannotTell},
+		{"/path", "text/plain", 410, `gone`, intent.CannotTell},
+		{"/path", "application/xml", 404, `<none/>`, intent.CannotTell},
+		{"/path", "application/json", 404, `{"a":1,"a":2}`, intent.CannotTell},
+		{"/path", "application/json", 404, `{"error":`, intent.CannotTell},
+		{"/path", "text/plain", 404, ` `, intent.DidNotHappen},
+		{"/path", "text/plain", 404, `{"error":"none"}`, intent.DidNotHappen},
+		{"/status", "application/json", 404, `{}`, intent.CannotTell}, // only a query names it
+		{"/says", "text/plain", 404, `default backend - 404`, intent.CannotTell},
+		{"/says", "", 404, ``, intent.DidNotHappen},
+		{"/lenient", "application/json", 404, `{"error":"no such route"}`, intent.CannotTell},
+		{"/lenient", "application/json", 200, `{"error":"none"}`, intent.DidNotHappen},
 		{"/status", "text/html", 200, `<form>please log in`, intent.CannotTell},
 		{"/status", "text/plain", 200, `ok`, intent.Happened},
 		{"/status", "application/xml", 200, `<order/>`, intent.Happened},
@@ -85,6 +99,76 @@ tools:
 		r.far.headers = map[string]string{"Content-Type": c.contentType}
 		if f := r.check(r.lose(tool(c.path), `{"cart":"c1"}`, nil)); f.Found != c.want {
 			t.Errorf("%s %d %s %s: %s, %q", c.path, c.status, c.contentType, c.body, f.Found, f.Reason)
+		}
+	}
+}
+
+// TestGetNames holds that nothing at an address is an absence only where its last segment is the operation.
+func TestGetNames(t *testing.T) {
+	for _, c := range []struct {
+		key, get string
+		want     bool
+	}{
+		{"{o}", "/orders/{o}", true},
+		{"{o}", "/orders/{o}/", true},
+		{"{o}", "/orders/{o}?full=1", true},
+		{"{o}", "/orders/{o}/?region={region}", true},
+		{"{o}", "/orders/order-{o}.json", true},
+		{"{o}", "/{region}/orders/{o}", true},
+		{"{o}", "/orders/{key}", true},
+		{"{a}:{b}", "/orders/{a}-{b}", true},
+		{"{a}:{b}", "/orders/{key}", true},
+		{"{a.b}", "/orders/{a.b}", true},
+		{"", "/orders/{key}", true},
+		{"{o}", "FAR/orders/{o}", true},
+		{"{o}", "HEAD /orders/{o}", true},
+		{"{o}", "/{region}/e?ref={key}", false},
+		{"{o}", "/{o}/lines", false},
+		{"{o}", "/{o}/lines/", false},
+		{"{o}", "/{key}/lines?x=/{o}", false},
+		{"{o}", "/orders?o={o}", false},
+		{"{o}", "/orders/?o={o}", false},
+		{"{o}", "/orders/{region}?o={o}", false},
+		{"{a}:{b}", "/orders/{a}", false},
+		{"{a}:{b}", "/{a}/{b}", false},
+		{"{a.b}", "/orders/{a}", false},
+		{"", "/orders/{o}", false},
+		{"{o}", "FAR/{o}/x?y={key}", false},
+		{"{o}", "/orders", false},
+	} {
+		route := `{match: "POST /x", reconcile: {get: "` + c.get + `", happened: "status == 200"}`
+		if c.key != "" {
+			route += `, key: "` + c.key + `"`
+		}
+		r := newRig(t, "{env: test, tools: {pay: {base_url: FAR, routes: ["+route+"}]}}}")
+		r.far.says(404, "")
+		f := r.check(r.lose(tool("/x"), `{"o":"o1","a":"a1","b":"b1","region":"eu"}`, nil))
+		if c.key == "{a.b}" {
+			f = r.check(r.lose(tool("/x"), `{"o":"o1","a":{"b":"b1"}}`, nil))
+		}
+		if (f.Found == intent.DidNotHappen) != c.want {
+			t.Errorf("%s by %s: %s, %q", c.key, c.get, f.Found, f.Reason)
+		}
+	}
+}
+
+// TestHeadAbsence holds that a server in between, which would answer with text, answers no HEAD.
+func TestHeadAbsence(t *testing.T) {
+	r := newRig(t, strings.ReplaceAll(getConfig, "FAR2", "http://127.0.0.1:1"))
+	for _, c := range []struct {
+		contentType, length string
+		want                intent.Found
+	}{
+		{"application/json", "20", intent.DidNotHappen},
+		{"application/problem+json", "20", intent.DidNotHappen},
+		{"text/plain", "0", intent.DidNotHappen},
+		{"text/plain", "21", intent.CannotTell},
+		{"text/html", "146", intent.CannotTell},
+	} {
+		r.far.says(404, "")
+		r.far.headers = map[string]string{"Content-Type": c.contentType, "Content-Length": c.length}
+		if f := r.check(r.lose(tool("/head"), `{"cart":"c1"}`, nil)); f.Found != c.want {
+			t.Errorf("%s of %s bytes: %s, %q", c.contentType, c.length, f.Found, f.Reason)
 		}
 	}
 }
@@ -179,6 +263,20 @@ func TestToolShape(t *testing.T) {
 			t.Errorf("%v: %s, %q", result, f.Found, f.Reason)
 		}
 	}
+	lenient := r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "lenient"},
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"lenient","arguments":{"customer_id":"c1"}}}`, nil)
+	for _, c := range []struct {
+		result any
+		want   intent.Found
+	}{
+		{nil, intent.CannotTell}, {`{"orders":[1`, intent.CannotTell}, {` [`, intent.CannotTell}, {`{"a":1,"a":2}`, intent.CannotTell}, {"{}{}", intent.CannotTell},
+		{"", intent.DidNotHappen}, {"there is none", intent.DidNotHappen}, {` {"orders":[1]}`, intent.Happened}, {map[string]any{}, intent.Happened},
+	} {
+		r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) { return c.result, false, nil }))
+		if f := r.check(lenient); f.Found != c.want || f.Reason == "" {
+			t.Errorf("%v: %s, %q", c.result, f.Found, f.Reason)
+		}
+	}
 	r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) {
 		_, err := policy.Document([]byte(`{"orders":[1],"orders":[]}`))
 		return nil, false, err
@@ -186,5 +284,34 @@ func TestToolShape(t *testing.T) {
 	plan, _ := r.set.Plan(rec)
 	if f, err := plan.Reconciler.Check(t.Context(), rec); err == nil || !strings.Contains(f.Reason, "stands twice") {
 		t.Errorf("%+v, %v", f, err)
+	}
+}
+
+// TestNoDocument holds that an answer without a document decides nothing that would have been read of one, however leniently.
+func TestNoDocument(t *testing.T) {
+	reads := []string{`(body?.state ?? "none") == "done"`, `body != nil && body.n > 0`, `body == nil`, `not (body == nil)`, `len(body?.items ?? []) > 0`,
+		`type(body) == "map"`, `toJSON(body) contains "done"`, `string(body) == "done"`, `(result?.state ?? "") == "done"`, `[body] != [nil]`,
+		`let b = body; b != nil`, `status == 201 or body != nil`, `status == 201 and body != nil`, `{"a": body}.a != nil`, `get(body ?? {}, "a") != nil`,
+		`(headers["x-state"] ?? "") == "done"`, `"x-state" in headers`, `len(headers) > 9`}
+	var config strings.Builder
+	config.WriteString("\nenv: test\ntools:\n  pay:\n    base_url: FAR\n    routes:\n")
+	for i, e := range append(reads, `status == 201`) {
+		fmt.Fprintf(&config, "      - {match: \"POST /is/%d\", key: \"{cart}\", reconcile: {get: \"/x/{cart}\", happened: '%s'}}\n", i, e)
+		fmt.Fprintf(&config, "      - {match: \"POST /not/%d\", key: \"{cart}\", reconcile: {get: \"/x/{cart}\", happened: \"status == 202\", not_happened: 'not (%s)'}}\n", i, e)
+	}
+	r := newRig(t, config.String())
+	for _, body := range []string{"", " ", "we are in maintenance", `{"items":[1],"items":[]}`, `{"items":[]`, `{"items":[]}{}`, `{"id":123456789012345678901}`, "\xff"} {
+		for i := range len(reads) + 1 {
+			want := intent.CannotTell
+			if i == len(reads) { // the status alone decides
+				want = intent.DidNotHappen
+			}
+			for _, path := range []string{"/is", "/not"} {
+				r.far.says(200, body)
+				if f := r.check(r.lose(tool(fmt.Sprintf("%s/%d", path, i)), `{"cart":"c1"}`, nil)); f.Found != want || f.Reason == "" {
+					t.Errorf("%s %d of %q: %s, %q", path, i, body, f.Found, f.Reason)
+				}
+			}
+		}
 	}
 }

@@ -53,7 +53,7 @@ func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Fi
 	if a.Status != http.StatusOK {
 		return cannotTell(fmt.Sprintf("the provider answered %d: it may not have stored the response", a.Status), e), nil
 	}
-	if a.fault != nil || gjson.GetBytes(body, "id").Str != id {
+	if a.Fault != nil || gjson.GetBytes(body, "id").Str != id {
 		return cannotTell("what the provider answered is not this response, or cannot be read in one way alone", e), nil
 	}
 	e.State = gjson.GetBytes(body, "status").Str

@@ -46,7 +46,7 @@ func (o *openAIResponse) checkStored(ctx context.Context, r *ledger.Record) (int
 			return intent.Finding{Reason: "the provider could not be read" + unreadable(err), Evidence: encode(e)}, err
 		}
 		e.Status, e.Bytes, e.SHA256 = a.Status, len(body), digest(body)
-		if a.Status != http.StatusOK || a.fault != nil || !gjson.GetBytes(body, "data").IsArray() {
+		if a.Status != http.StatusOK || a.Fault != nil || !gjson.GetBytes(body, "data").IsArray() {
 			return cannotTell(fmt.Sprintf("the provider answered %d, and no list", a.Status), e), nil
 		}
 		if one := marked(body, mark); one.Exists() {

@@ -58,14 +58,14 @@ func New(ctx context.Context, c Config) (*Set, error) {
 	}
 	for i := range c.Policy.Workflows {
 		w := &c.Policy.Workflows[i]
-		if err := s.make(w.Path(), w.Reconcile, place{}); err != nil {
+		if err := s.make(w.Path(), w.Reconcile, place{key: w.Idempotency.Key}); err != nil {
 			return nil, err
 		}
 	}
 	for i := range c.Policy.Tools {
 		t := &c.Policy.Tools[i]
 		for j := range t.Routes {
-			if err := s.make(t.Path(j), t.Routes[j].Reconcile, place{tool: t}); err != nil {
+			if err := s.make(t.Path(j), t.Routes[j].Reconcile, place{tool: t, key: t.Routes[j].Key}); err != nil {
 				return nil, err
 			}
 		}
@@ -73,7 +73,8 @@ func New(ctx context.Context, c Config) (*Set, error) {
 	for i := range c.Policy.MCP.Servers {
 		m := &c.Policy.MCP.Servers[i]
 		for j := range m.Tools {
-			if err := s.make("mcp.servers."+m.Name+".tools."+m.Tools[j].Name, m.Tools[j].Reconcile, place{server: m.Name}); err != nil {
+			at := place{server: m.Name, key: m.Tools[j].Key}
+			if err := s.make("mcp.servers."+m.Name+".tools."+m.Tools[j].Name, m.Tools[j].Reconcile, at); err != nil {
 				return nil, err
 			}
 		}
@@ -81,8 +82,9 @@ func New(ctx context.Context, c Config) (*Set, error) {
 	return s, nil
 }
 
-// place is where a reconciler stands, which says whom it asks.
+// place is where a reconciler stands, which says whom it asks, and for what.
 type place struct {
+	key    string // the template of the operation's key
 	tool   *policy.ToolServer
 	server string // an MCP server
 }
@@ -234,7 +236,7 @@ func (s *Set) arguments(ctx context.Context, r *ledger.Record) []byte {
 	if err != nil {
 		return nil
 	}
-	return argumentsOf(b.Data)
+	return argumentsOf(r.Provider, b.Data)
 }
 
 // cannotTell is a finding that says nothing, with the reason why.

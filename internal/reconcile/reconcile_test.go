@@ -486,6 +486,7 @@ mcp:
       url: FAR/mcp
       tools:
         create_order: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}", n: "{count}", text: "order {count} of {customer_id}"}, happened: "len(result.orders) > 0"}}
+        lenient: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}"}, happened: 'type(result) == "map"'}}
         keyed: {key: "{customer_id}", reconcile: {tool: find_order, arguments: {customer: "{customer_id}"}, happened: "len(result.orders) > 0", not_happened: 'result == "unknown customer"'}}
 `
 

@@ -77,7 +77,7 @@ func (q *query) Check(ctx context.Context, r *ledger.Record) (intent.Finding, er
 	n := len(found)
 	e.Rows, e.Bytes, e.SHA256 = &n, len(read), digest(read)
 	a := answer{plain: true}
-	a.Result, a.fault = policy.Document(read) // as expressions see every other answer
+	a.Result, a.Fault = policy.Document(read) // as expressions see every other answer
 	a.Body = a.Result
 	f := intent.Finding{Evidence: encode(e), Read: read}
 	f.Found, f.Reason = judge(q.conf, a)

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/internal/canon"
 )
 
 // template is text with {fields}: {key} is the key that the far side was given, every other one a field of what the
@@ -61,6 +64,37 @@ func parseTemplate(text string) (*template, error) {
 	return t, nil
 }
 
+// fields are the names of the fields, in their order.
+func (t *template) fields() []string {
+	var all []string
+	for _, p := range t.parts {
+		if p.field != "" {
+			all = append(all, p.field)
+		}
+	}
+	return all
+}
+
+// resource is the fields that stand in the last segment of an address's path. A slash at its end begins no segment.
+func (t *template) resource() []string {
+	var last []string
+	for i, p := range t.parts {
+		path, _, asks := strings.Cut(p.literal, "?")
+		at := strings.LastIndexByte(path, '/')
+		ends := at == len(path)-1 && (asks || i == len(t.parts)-1) // nothing of the path follows
+		if at >= 0 && (!ends || strings.Contains(path[:at], "/")) {
+			last = nil
+		}
+		if asks || p.query {
+			break
+		}
+		if p.field != "" {
+			last = append(last, p.field)
+		}
+	}
+	return last
+}
+
 // address fills the template in as an address. No value changes its host or its path's segments (semantics 45).
 func (t *template) address(key string, arguments []byte) (string, error) {
 	var b strings.Builder
@@ -88,7 +122,7 @@ func (t *template) address(key string, arguments []byte) (string, error) {
 func (t *template) plain(key string, arguments []byte) (any, error) {
 	if len(t.parts) == 2 && t.parts[0].literal == "" && t.parts[1].literal == "" && t.parts[0].field != "key" {
 		if v := lookUp(t.parts[0].field, arguments); v.Exists() {
-			return json.RawMessage(v.Raw), nil // as the caller wrote it
+			return json.RawMessage(v.Raw), nil // with every digit
 		}
 	}
 	return t.words(key, arguments)
@@ -122,14 +156,16 @@ func value(field, key string, arguments []byte) (string, error) {
 		return key, nil
 	}
 	if arguments == nil {
-		return "", fmt.Errorf("%w: the request was not kept, so {%s} has no value (retention.request_bodies)", errTemplate, field)
+		return "", fmt.Errorf("%w: the request was not kept (retention.request_bodies), or is no JSON object that can be read in one way alone, so {%s} has no value", errTemplate, field)
 	}
 	v := lookUp(field, arguments)
 	text := v.String()
 	if v.Type == gjson.Number {
-		text = v.Raw // as the caller wrote it: no digit of an id may be lost
+		text = v.Raw // no digit of an id may be lost
 	}
 	switch {
+	case v.Type == gjson.Number && strings.Contains(text, "e"):
+		return "", fmt.Errorf("%w: the value of {%s} is a number that is written in more than one way", errTemplate, field)
 	case !v.Exists() || v.Type == gjson.Null || v.IsObject() || v.IsArray():
 		return "", fmt.Errorf("%w: the request has no value for {%s}", errTemplate, field)
 	case strings.TrimSpace(text) == "": // asks for everything, so that another operation's record would prove this one
@@ -140,24 +176,25 @@ func value(field, key string, arguments []byte) (string, error) {
 	return text, nil
 }
 
+// lookUp is the value of a field, as the key's own template finds it.
 func lookUp(field string, arguments []byte) gjson.Result {
-	steps := strings.Split(field, ".")
-	for i := range steps {
-		steps[i] = gjson.Escape(steps[i])
-	}
-	return gjson.GetBytes(arguments, strings.Join(steps, "."))
+	return gjson.ParseBytes(canon.Lookup(arguments, strings.Split(field, ".")...))
 }
 
-// argumentsOf finds the arguments in what was kept of a request: a JSON-RPC message of tools/call, its parameters, or
-// the body of an HTTP call.
-func argumentsOf(body []byte) []byte {
-	if !gjson.ValidBytes(body) {
+// argumentsOf finds the arguments in what was kept of a request, in the canonical form that keys are made of: 7.0 and 7 are one
+// key, so they are looked for as one. What a body is says the kind of the operation, never the body itself, in which a caller may
+// name a member as it likes. A request that two readers may take for two has none.
+func argumentsOf(provider string, body []byte) []byte {
+	var e canon.Encoder
+	doc, err := e.Append(nil, bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), nil)
+	if err != nil {
 		return nil
 	}
-	for _, path := range []string{"params.arguments", "arguments"} {
-		if v := gjson.GetBytes(body, path); v.IsObject() && (path == "arguments" || gjson.GetBytes(body, "jsonrpc").Exists()) {
-			return []byte(v.Raw)
-		}
+	if provider == mcpProvider { // the JSON-RPC message of tools/call
+		doc = canon.Lookup(doc, "params", "arguments")
 	}
-	return body
+	if len(doc) == 0 || doc[0] != '{' {
+		return nil
+	}
+	return doc
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -67,11 +68,24 @@ func (t *tool) Check(ctx context.Context, r *ledger.Record) (intent.Finding, err
 	}
 	e.Bytes, e.SHA256 = len(read), digest(read)
 	f := intent.Finding{Evidence: encode(e), Read: read}
-	a := answer{Answer: policy.Answer{Result: result, Body: result}, plain: true}
+	a := answer{Answer: shown(result), plain: true}
 	if failed {
 		f.Found, f.Reason = judgeError(t.conf, a)
 	} else {
 		f.Found, f.Reason = judge(t.conf, a)
 	}
 	return f, nil
+}
+
+// shown is a tool's result as expressions see it. Text is what a tool says, but text that begins as data and is none was cut off.
+func shown(result any) policy.Answer {
+	a := policy.Answer{Result: result}
+	switch text, isText := result.(string); {
+	case result == nil:
+		a.Fault = fmt.Errorf("%w: there is none", policy.ErrDocument)
+	case isText && strings.IndexAny(strings.TrimSpace(text), "{[") == 0:
+		a.Result, a.Fault = policy.Document([]byte(text))
+	}
+	a.Body = a.Result
+	return a
 }
