@@ -8,12 +8,18 @@ var (
 		"json_agg", "jsonb_agg", "json_object_agg", "jsonb_object_agg", "json_group_array", "json_group_object", "jsonb_group_array", "jsonb_group_object", "json_arrayagg",
 		"json_objectagg", "xmlagg", "any_value", "mode", "median", "percentile_cont", "percentile_disc", "stddev", "stddev_pop", "stddev_samp", "variance", "var_pop",
 		"var_samp", "corr", "covar_pop", "covar_samp", "range_agg"}
+	ofSets = []string{"unnest", "generate_series", "generate_subscripts", "regexp_split_to_table", "regexp_matches", "string_to_table", "json_array_elements",
+		"jsonb_array_elements", "json_array_elements_text", "jsonb_array_elements_text", "json_each", "jsonb_each", "json_each_text", "jsonb_each_text", "json_object_keys",
+		"jsonb_object_keys", "jsonb_path_query", "json_to_recordset", "jsonb_to_recordset", "json_populate_recordset", "jsonb_populate_recordset"}
 	replacesNull = []string{"coalesce", "ifnull", "nvl"}
 )
 
 // aggregates says that a select list has an aggregate of the query's own rows: not one of a query in brackets, and none with OVER,
 // which gives a row for each that there is.
 func aggregates(list []sqlToken) bool {
+	if slices.ContainsFunc(list, func(t sqlToken) bool { return t.is(ofSets...) }) {
+		return false // they give no row of nothing
+	}
 	for i := 0; i+1 < len(list); i++ {
 		if list[i].is("(") && list[i+1].is("select", "with", "values") {
 			end := closing(list, i)
@@ -28,6 +34,24 @@ func aggregates(list []sqlToken) bool {
 		}
 	}
 	return false
+}
+
+// oneEach says that a select list calls nothing that may give several rows, or none, by itself, as Postgres' functions of sets do.
+func oneEach(list []sqlToken) bool {
+	for i := 0; i+1 < len(list); i++ {
+		switch {
+		case list[i].is("(") && list[i+1].is("select", "with", "values"):
+			end := closing(list, i)
+			if end < 0 {
+				return false
+			}
+			i = end
+		case list[i+1].is("(") && (list[i].kind == sqlName || list[i].kind == sqlCode && inName(list[i].text[0])) &&
+			!list[i].is("exists", "not", "and", "or", "in", "is", "when", "then", "else", "case", "nullif", "cast", "as", "numeric", "varchar", "char") && !list[i].is(replacesNull...):
+			return false
+		}
+	}
+	return true
 }
 
 func isAggregate(t []sqlToken, i int) bool {

@@ -134,7 +134,7 @@ func (q *sqlReader) arm(t []sqlToken) sqlRow {
 	}
 	row := sqlRow{columns: q.columns(list)}
 	switch {
-	case aggregates(list), !has("from") && !has("where"):
+	case aggregates(list), !has("from") && !has("where") && oneEach(list):
 		row.always = true
 	case has("from") && !has("where"):
 		q.behind(&row, t[clauses["from"]+1:])

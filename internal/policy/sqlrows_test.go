@@ -64,6 +64,9 @@ func TestAlwaysARow(t *testing.T) {
 		{"SELECT id FROM t WHERE n = (SELECT count(*) FROM u) AND a = $1", "len(result) > 0", false},
 		{"SELECT n FROM (SELECT count(*) AS n FROM t WHERE a = $1) AS x WHERE n > 0", "len(result) > 0", false},
 		{"SELECT 1 AS n WHERE EXISTS (SELECT 1 FROM t WHERE a = $1)", "len(result) > 0", false},
+		{"SELECT charge_of($1) AS n", "len(result) > 0", false}, // may give none
+		{"SELECT coalesce((SELECT id FROM t WHERE a = $1), 0) AS n", "len(result) > 0", true},
+		{"SELECT unnest(array_agg(id)) AS n FROM t WHERE a = $1", "len(result) > 0", false}, // gives none of nothing
 		{"SELECT count FROM t WHERE a = $1", "len(result) > 0", false},
 		{"SELECT id FROM t WHERE a = $1 UNION SELECT id FROM u WHERE a = $1", "len(result) > 0", false},
 		{"SELECT count(*) AS n FROM t WHERE a = $1 EXCEPT SELECT 0", "len(result) > 0", false},
