@@ -139,7 +139,7 @@ func configured(t *testing.T, text string) string {
 // openEmbedded starts an engine whose workflow is looked after often.
 func openEmbedded(t *testing.T) *Engine {
 	t.Helper()
-	e, err := New(Config{File: configured(t, "env: test\nworkflows:\n  hasty: {timeouts: {attempt: 5s, total: 6s, request: 7s}, reconcile: {sql: \"SELECT 1\", dsn: \"sqlite:none.db\", happened: \"len(result) > 5\", every: 50ms, quiet: 300ms}}\n"),
+	e, err := New(Config{File: configured(t, "env: test\nworkflows:\n  hasty: {timeouts: {attempt: 5s, total: 6s, request: 7s}, reconcile: {sql: \"SELECT id FROM t\", dsn: \"sqlite:none.db\", happened: \"len(result) > 5\", every: 50ms, quiet: 300ms}}\n"),
 		Store: "sqlite:" + t.TempDir() + "/h.db", Embedded: true})
 	if err == nil {
 		err = e.Start(t.Context())

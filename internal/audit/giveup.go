@@ -13,12 +13,28 @@ func (a *auditor) givenUp(ctx context.Context, s *subject) Finding {
 	s.calls++
 	took := s.took
 	first := a.server.callGivenUp(ctx, s.t.name, p.args, took/2)
-	_ = sleep(ctx, took)                                          // it may go on all the same; the look fails too where this does
-	s1, _ := a.settled(ctx, p.before, max(s.quiet, a.cfg.Settle)) // no answer says that it is over: look until nothing moves
+	_ = sleep(ctx, took) // it may go on all the same; the look fails too where this does
+	s1 := a.still(ctx, p.before, max(s.quiet, a.cfg.Settle))
 	second := a.send(ctx, s, p.args)
 	s2, _ := a.settled(ctx, s1, s.quiet)
 	pr := pair{probe: GivenUp, args: p.args, s0: p.before, s1: s1, s2: s2, first: first, second: second, reader: s.t.presumedReader()}
 	return a.judgeGivenUp(pr)
+}
+
+// stillTries bounds the looks at a server that goes on moving.
+const stillTries = 8
+
+// still is settled behind a call that no answer says to be over: what a look finds may be half of its effect, so that it
+// looks until a further look finds no more.
+func (a *auditor) still(ctx context.Context, from state, quiet time.Duration) state {
+	for range stillTries {
+		now, _ := a.settled(ctx, from, quiet)
+		moved := len(a.changes(from, now)) > 0
+		if from, quiet = now, a.cfg.Settle; !moved {
+			break
+		}
+	}
+	return from
 }
 
 // judgeGivenUp knows of no first answer: a call that was given up may have had its effect or not, and either is fine if

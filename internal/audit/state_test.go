@@ -2,6 +2,7 @@ package audit
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -31,4 +32,39 @@ func TestEffectThatIsThereAtOnce(t *testing.T) {
 	if took != 0 || len(a.changes(before, after)) == 0 {
 		t.Errorf("took %s, %d changes", took, len(a.changes(before, after)))
 	}
+}
+
+// TestStillWaitsForTheSecondHalf has a call that was given up act in two halves, further apart than effects are waited for behind
+// an answer: what its repeat is compared with has both.
+func TestStillWaitsForTheSecondHalf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop()
+		c, err := Config{AllowWrites: true, connect: inside(t, s.serve()), Settle: 3 * time.Second}.withDefaults()
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := newAuditor(c)
+		defer func() { a.server.close() }()
+		if err := a.restart(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, tool := range a.readers() {
+			if tool.name == "list_tickets" {
+				a.readings = append(a.readings, reading{tool: tool})
+			}
+		}
+		before := a.snapshot(t.Context())
+		half := func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.put("tickets", args{"title": "half"})
+		}
+		half()
+		time.AfterFunc(4*time.Second, half)
+		after := a.still(t.Context(), before, c.Settle)
+		time.Sleep(10 * time.Second)
+		if more := a.changes(after, a.snapshot(t.Context())); len(more) > 0 {
+			t.Errorf("it did not wait for %v", more)
+		}
+	})
 }

@@ -26,24 +26,22 @@ func plainAsk(wire, op string) request {
 	return q
 }
 
-// raw sends q on a connection of its own and returns it after reading until enough says stop.
-func (r *rig) rawUntil(q request, enough func(sofar []byte) bool) (*net.TCPConn, []byte) {
-	r.t.Helper()
-	c, err := net.Dial("tcp", r.server.Listener.Addr().String())
-	if err != nil {
-		r.t.Fatal(err)
-	}
+// raw is q as it stands on the wire.
+func (q request) raw() string {
 	var head strings.Builder
 	fmt.Fprintf(&head, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n", q.path, len(q.body))
 	for k, v := range q.header {
 		fmt.Fprintf(&head, "%s: %s\r\n", k, v)
 	}
-	if _, err := io.WriteString(c, head.String()+"\r\n"+q.body); err != nil {
-		r.t.Fatal(err)
-	}
+	return head.String() + "\r\n" + q.body
+}
+
+// rawUntil sends q on a connection of its own and returns it after reading until enough says stop.
+func (r *rig) rawUntil(q request, enough func(sofar []byte) bool) (*net.TCPConn, []byte) {
+	r.t.Helper()
+	c := r.rawText(q.raw())
 	var got []byte
 	p := make([]byte, 4096)
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	for !enough(got) {
 		n, err := c.Read(p)
 		got = append(got, p[:n]...)
@@ -51,7 +49,7 @@ func (r *rig) rawUntil(q request, enough func(sofar []byte) bool) (*net.TCPConn,
 			r.t.Fatalf("after %q: %v", got, err)
 		}
 	}
-	return c.(*net.TCPConn), got
+	return c, got
 }
 
 // reset ends a connection as a process that is killed or a network that breaks does.

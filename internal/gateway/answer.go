@@ -191,7 +191,7 @@ func (c *call) pump(cur *cursor, h *head) bool {
 			return c.finish(cur, end)
 		}
 		c.out.last = cur.last
-		ending := cur.final || cur.last && c.receipts()
+		ending := cur.last && c.receipts()
 		if ending {
 			c.ending.Store(true)
 		}
@@ -206,19 +206,7 @@ func (c *call) pump(cur *cursor, h *head) bool {
 		if h.stream && !more {
 			_ = rc.Flush()
 		}
-		if ending {
-			c.gaveLast(cur)
-		}
-	}
-}
-
-// gaveLast notes what can be known of the last event: that it was taken, or else where on the connection it ends, if it is
-// written.
-func (c *call) gaveLast(cur *cursor) {
-	if c.receipts() {
-		c.taken = true
-	} else if conn := c.connection(); conn != nil && !cur.last {
-		c.end = conn.sent.Load()
+		c.taken = c.taken || ending
 	}
 }
 

@@ -40,6 +40,9 @@ func (c *call) read() *Error {
 		return &Error{Code: CodeInvalidRequest, Message: "the request body did not arrive whole", Err: err}
 	}
 	c.body = body
+	if conn := c.connection(); conn != nil {
+		conn.heard()
+	}
 	if err := c.decode(limit); err != nil {
 		return err
 	}

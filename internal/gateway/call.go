@@ -78,8 +78,7 @@ type call struct {
 	inherited int            // attempts of it, which count here too (semantics 37)
 	waiting   *ledger.Record // an operation of an earlier process that this request goes on with
 	whole     bool           // the client was given all of its answer
-	ending    atomic.Bool    // the client may have the last event, but not the end of the body
-	end       int64          // where that event ends on the connection; 0 while it is not written
+	ending    atomic.Bool    // the client may have the last event, but not the end of the body (Receipts)
 	taken     bool           // the client has taken the last event, or all (Receipts)
 	departed  atomic.Bool
 	unwatch   func() bool
@@ -119,14 +118,10 @@ func (c *call) release() {
 	c.g.mem.Give(c.charge)
 }
 
-// arrived says that the client was given everything, and was there; or that it hung up behind the last event, as some
-// clients do, and had read that.
+// arrived says that the client was given everything, and was there; or that it took the last event, behind which some
+// clients hang up.
 func (c *call) arrived() bool {
-	if c.taken || c.whole && c.r.Context().Err() == nil {
-		return true
-	}
-	conn := c.connection()
-	return c.end > 0 && conn != nil && conn.closedBehind(c.end)
+	return c.taken || c.whole && c.r.Context().Err() == nil
 }
 
 // attend watches the client for as long as it waits for its answer: an execution counts who is there. Of one that may
@@ -145,7 +140,7 @@ func (c *call) depart(whole bool) {
 		return
 	}
 	if c.seen != nil {
-		c.seen.left(c.turn, whole, c.connection(), c.end)
+		c.seen.left(c.turn, whole, c.connection())
 	}
 	if c.exec != nil {
 		c.exec.leave()

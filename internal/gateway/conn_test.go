@@ -110,7 +110,7 @@ func TestWhatACloseSays(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client, ours := pair(t)
 			s := sentSighting()
-			if err := ours.wrote(s, 0, 0); err != nil {
+			if err := ours.wrote(s, 0); err != nil {
 				t.Fatal(err)
 			}
 			test.play(t, client, ours)
@@ -122,28 +122,93 @@ func TestWhatACloseSays(t *testing.T) {
 	}
 }
 
-// Of an answer whose end is not written yet, nobody can have hung up behind it; of one whose last event is out, somebody can.
+// Of an answer whose end is not written yet, nobody can have hung up behind it.
 func TestWroteBehindAClose(t *testing.T) {
-	for name, test := range map[string]struct {
-		read string
-		end  int64
-		ok   bool
-	}{"end to come": {"last event", 0, false}, "last event read": {"last event", 10, true}, "last event unread": {"", 10, false}} {
+	client, ours := pair(t)
+	say(t, ours, "last event")
+	hear(t, client, "last event")
+	_ = client.Close()
+	if err := heard(ours); err != io.EOF {
+		t.Fatal(err)
+	}
+	if err := ours.wrote(sentSighting(), 0); err == nil {
+		t.Error("taken for received")
+	}
+}
+
+// A request that begins behind the end of an answer says that its client has that answer: a reset is the next one's. One
+// that was sent before says nothing.
+func TestWhatTheNextRequestSays(t *testing.T) {
+	next := func(ours *watchedConn) { _, _ = ours.Read(make([]byte, 16)) }
+	tests := map[string]struct {
+		play func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func())
+		want ledger.Delivery
+	}{
+		"behind the answer": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			wrote()
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+			say(t, client, "b")
+			next(ours)
+		}, ledger.DeliverySent},
+		"none": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			wrote()
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+		}, ledger.DeliveryLost},
+		"before the answer": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			say(t, client, "b")
+			next(ours)
+			wrote()
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+			say(t, client, "b")
+			next(ours)
+		}, ledger.DeliveryLost},
+		"behind the answer, heard since before its end": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			read := make(chan struct{})
+			go func() { next(ours); close(read) }()
+			wrote()
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+			say(t, client, "b")
+			<-read
+		}, ledger.DeliverySent},
+		"before its end": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			wrote()
+			say(t, client, "b")
+			next(ours)
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+			say(t, client, "b")
+			next(ours)
+		}, ledger.DeliveryLost},
+		"with the first": {func(t *testing.T, client *net.TCPConn, ours *watchedConn, wrote func()) {
+			ours.heard() // without another byte
+			wrote()
+			say(t, ours, "answer")
+			hear(t, client, "answer")
+			say(t, client, "c")
+			next(ours)
+		}, ledger.DeliveryLost},
+	}
+	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			client, ours := pair(t)
-			if test.read == "" {
-				_ = client.Close()
-				say(t, ours, "last event")
-			} else {
-				say(t, ours, test.read)
-				hear(t, client, test.read)
-				_ = client.Close()
-			}
-			if err := heard(ours); err != io.EOF {
-				t.Fatal(err)
-			}
-			if err := ours.wrote(sentSighting(), 0, test.end); (err == nil) != test.ok {
-				t.Errorf("%v, want %v", err, test.ok)
+			s := sentSighting()
+			say(t, client, "a")
+			next(ours)
+			ours.heard()
+			test.play(t, client, ours, func() {
+				if err := ours.wrote(s, 0); err != nil {
+					t.Fatal(err)
+				}
+			})
+			_ = client.SetLinger(0)
+			_ = client.Close()
+			_ = heard(ours)
+			if s.delivery != test.want {
+				t.Errorf("delivery %v, want %v", s.delivery, test.want)
 			}
 		})
 	}

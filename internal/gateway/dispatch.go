@@ -228,10 +228,13 @@ func (c *call) answerAside() {
 	}()
 }
 
-// nobodyWaits ends an operation whose client left before anything was sent (semantics 25).
+// nobodyWaits ends an operation whose client left before anything was sent (semantics 25). One that has closed its side only
+// is told so: nothing is in flight, and no attempt was made.
 func (c *call) nobodyWaits() *Error {
+	c.exec.unmade()
 	if err := c.exec.unsent("its client left before it was sent", "semantics 25"); err != nil {
 		c.g.logger.Warn("a call that was not sent could not be marked so", "intent", c.exec.op.ID(), "error", err)
 	}
-	return c.abandon(&Error{Code: CodeInFlight, Message: "its client left before it was sent", Intent: c.exec.op.ID()})
+	return c.abandon(&Error{Code: CodeAdmission, Message: "its client left, or closed its side of the connection, before the call was sent; nothing was sent",
+		Intent: c.exec.op.ID()})
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 )
 
 // Who hears of an end behind which no record is on its way, and comes again with the key, joins nothing that is over.
@@ -54,5 +55,20 @@ func TestLeftBeforeTheWait(t *testing.T) {
 	}
 	if !leftAlone(e.cause()) {
 		t.Errorf("it ended by %v", e.cause())
+	}
+}
+
+// A stream's last event is shown with the end of the body, unless something follows it.
+func TestLastEventWaitsForItsEnd(t *testing.T) {
+	g := &Gateway{mem: budget.New(0)}
+	s := &streaming{e: g.newExecution(&call{wf: &policy.Workflow{}})}
+	defer s.goOn()
+	p := provider.Progress{Completing: -1, Last: 20, Committed: 30}
+	if to := s.withoutLast(&p); to != 20 {
+		t.Errorf("shown up to %d, and the last event begins at 20", to)
+	}
+	p.Last = -1
+	if to := s.withoutLast(&p); to != 30 {
+		t.Errorf("shown up to %d, and what was taken for the last event was none", to)
 	}
 }

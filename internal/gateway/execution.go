@@ -348,6 +348,13 @@ func (e *execution) attempts() int {
 	return e.tries
 }
 
+// unmade takes an attempt back that was put on record and then not made.
+func (e *execution) unmade() {
+	e.mu.Lock()
+	e.tries = max(0, e.tries-1)
+	e.mu.Unlock()
+}
+
 // serves notes the model that the answer names.
 func (e *execution) serves(model string) {
 	e.mu.Lock()

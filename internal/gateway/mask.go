@@ -3,7 +3,10 @@ package gateway
 import (
 	"bytes"
 	"io"
+	"maps"
 	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
 	"net/url"
 	"strings"
 
@@ -50,6 +53,27 @@ func asCame(resp *upstream.Response, body []byte) (http.Header, []byte) {
 func (t *target) hide(r *http.Response) {
 	r.Header = t.hidden.Header(r.Header)
 	r.Body = &passing{t.hidden.Reader(r.Body), r.Body, func() { r.Trailer = t.hidden.Header(r.Trailer) }}
+}
+
+// quiet is a transport whose early answers (RFC 9110, section 15.2) show no secret either: the proxy passes them on as they come.
+func (t *target) quiet(through http.RoundTripper) http.RoundTripper {
+	if t.hidden == nil {
+		return through
+	}
+	return quietly{through, &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+		maps.Copy(h, textproto.MIMEHeader(t.hidden.Header(http.Header(h))))
+		return nil
+	}}}
+}
+
+type quietly struct {
+	http.RoundTripper
+	trace *httptrace.ClientTrace
+}
+
+// RoundTrip puts the trace before that of whoever asks.
+func (q quietly) RoundTrip(r *http.Request) (*http.Response, error) {
+	return q.RoundTripper.RoundTrip(r.WithContext(httptrace.WithClientTrace(r.Context(), q.trace)))
 }
 
 // passing is the body of such an answer.

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"net/textproto"
 	"strings"
 	"sync"
 	"testing"
@@ -118,6 +120,9 @@ tools:
 func TestSecretsComeBackInNoCoding(t *testing.T) {
 	far := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var to io.Writer = w
+		w.Header().Set("X-Early", r.Header.Get("Authorization")+r.Header.Get("X-Shop-Token"))
+		w.WriteHeader(http.StatusEarlyHints)
+		w.Header().Del("X-Early")
 		w.Header().Set("Trailer", "X-Last")
 		if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
 			w.Header().Set("Content-Encoding", "gzip")
@@ -152,8 +157,13 @@ func TestSecretsComeBackInNoCoding(t *testing.T) {
 		{method: "GET", path: "/v1/unknown"}, {method: "GET", path: "/v1/models"}, {method: "GET", path: "/v1/models?refuse"},
 		{path: "/tools/shop/a", body: `{"cart":"1"}`}, {path: "/tools/shop/a?refuse", body: `{"cart":"1"}`}, {method: "GET", path: "/tools/shop/a"},
 	} {
+		early := ""
+		q.ctx = httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{Got1xxResponse: func(_ int, h textproto.MIMEHeader) error {
+			early += fmt.Sprint(h)
+			return nil
+		}})
 		for _, coding := range []string{"gzip", "br, gzip;q=0.5", "identity"} {
-			got := said(r.do(q.with("Accept-Encoding", coding)))
+			got := early + said(r.do(q.with("Accept-Encoding", coding)))
 			if !strings.Contains(got, "you sent ") || strings.Contains(got, "4711-abcdef") {
 				t.Errorf("%s %s, %s: %s", q.method, q.path, coding, got)
 			}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -19,10 +20,10 @@ func TestClientThatLeavesBeforeDispatch(t *testing.T) {
 	req := httptest.NewRequestWithContext(ctx, "POST", r.server.URL+q.path, strings.NewReader(q.body))
 	req.Header.Set("Idempotency-Key", "k")
 	req.Header.Set("Holdfast-Workflow", "external")
-	left := make(chan struct{})
+	left, told := make(chan struct{}), httptest.NewRecorder()
 	go func() {
 		defer close(left)
-		r.gw.ServeHTTP(httptest.NewRecorder(), req)
+		r.gw.ServeHTTP(told, req)
 	}()
 	<-f.held
 	leave()
@@ -30,6 +31,11 @@ func TestClientThatLeavesBeforeDispatch(t *testing.T) {
 	close(hold)
 	<-left
 	r.calls("gone", 0)
+	// Who closed its side only hears it.
+	if h := told.Header(); told.Code != 503 || h.Get("Holdfast-Error") != string(gateway.CodeAdmission) || h.Get("Holdfast-Attempts") != "0" ||
+		h.Get("Holdfast-Safe-To-Retry") != "yes" {
+		t.Errorf("%d %v", told.Code, h)
+	}
 	list, err := r.store.List(t.Context(), ledger.Filter{})
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%d intents, %v", len(list), err)

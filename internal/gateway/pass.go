@@ -222,7 +222,7 @@ func (c *call) proxied(op *intent.Op) *Error {
 			c.rewrite(pr.Out, out)
 			bound.sends(pr.Out)
 		},
-		Transport:      c.g.through,
+		Transport:      c.target.quiet(c.g.through),
 		FlushInterval:  -1,
 		ErrorLog:       c.g.proxyLog,
 		ModifyResponse: func(r *http.Response) error { return c.passAnswer(r, out, bound, op) },

@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -59,9 +62,21 @@ func (e *execution) plain(resp *upstream.Response, format provider.Format) *outc
 		return e.oversized(resp)
 	case err != nil:
 		return e.cutPlain(err)
+	case e.halfDocument(resp):
+		return e.cutPlain(io.ErrUnexpectedEOF)
 	default:
 		return e.wholePlain(resp, format)
 	}
+}
+
+// halfDocument says that an answer that only the end of its connection ends is none: JSON shows by itself where it ends.
+func (e *execution) halfDocument(resp *upstream.Response) bool {
+	if !resp.Unframed || header(resp, "Content-Encoding") != "" || provider.FormatOf(&e.spec, header(resp, "Content-Type")) != provider.JSON ||
+		mutant.On("unframed-is-whole") {
+		return false
+	}
+	_, said := asCame(resp, e.rec.bytes(e.rec.size))
+	return !json.Valid(bytes.TrimPrefix(said, []byte("\xef\xbb\xbf")))
 }
 
 func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) *outcome {

@@ -58,7 +58,6 @@ type recording struct {
 	blocks  [][]byte
 	size    int64
 	visible int64
-	final   int64 // end of the event behind which nothing but the end of the body can follow; 0 until it is visible
 	kept    int64 // bytes of mem that the blocks hold
 	end     *ending
 	unsaved bool // complete, not yet durable
@@ -187,17 +186,25 @@ func (r *recording) show(to int64) {
 	r.mu.Unlock()
 }
 
-// showLast is show for a stream's last event; final says that no other can follow it.
-func (r *recording) showLast(to int64, final bool) {
+// showLast is show for a stream's last event, unless the stream has ended meanwhile.
+func (r *recording) showLast(to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if to <= r.visible || r.end != nil {
-		return
+	if to > r.visible && r.end == nil {
+		r.visible = to
+		r.wake()
 	}
-	if r.visible = to; final {
-		r.final = to
+}
+
+// cut forgets what stands behind offset to, which nobody may read yet.
+func (r *recording) cut(to int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := len(r.blocks) - 1; r.size > to; i-- {
+		n := min(int64(len(r.blocks[i])), r.size-to)
+		r.blocks[i] = r.blocks[i][:int64(len(r.blocks[i]))-n]
+		r.size -= n
 	}
-	r.wake()
 }
 
 // finish ends the recording. Only the first call counts.
@@ -300,8 +307,7 @@ type cursor struct {
 	block int
 	off   int
 
-	last  bool // what was read last is the end of the recording
-	final bool // … of its last event: only the end of the body is missing
+	last bool // what was read last is the end of the recording
 }
 
 // attach puts a client at the first byte; nil when that is no longer kept.
@@ -388,7 +394,7 @@ func (c *cursor) read() ([]byte, bool, *ending) {
 		n := min(int64(len(b)-c.off), r.visible-c.pos)
 		p := b[c.off : c.off+int(n)]
 		c.off, c.pos = c.off+int(n), c.pos+n
-		c.last, c.final = c.pos == r.visible && r.end != nil && r.end.tail == nil && !r.end.abort, r.final > 0 && c.pos >= r.final
+		c.last = c.pos == r.visible && r.end != nil && r.end.tail == nil && !r.end.abort
 		r.signalRoom()
 		return p, c.pos < r.visible || r.end != nil, nil
 	}

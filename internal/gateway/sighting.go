@@ -141,9 +141,8 @@ func (b *sightings) list(key string) []*sighting {
 }
 
 // left takes a client away that got the answer whole, or did not. One whose answer was adopted by another meanwhile
-// decides nothing: it is the connection that the other has lost. Where the answer ends on conn is 0 as long as its end is
-// still to be written.
-func (s *sighting) left(turn int, whole bool, conn *watchedConn, end int64) {
+// decides nothing: it is the connection that the other has lost.
+func (s *sighting) left(turn int, whole bool, conn *watchedConn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients--
@@ -154,7 +153,7 @@ func (s *sighting) left(turn int, whole bool, conn *watchedConn, end int64) {
 	default:
 		s.delivery, s.sentAt = ledger.DeliverySent, time.Now()
 		s.enqueue()
-		if conn != nil && conn.wrote(s, turn, end) != nil {
+		if conn != nil && conn.wrote(s, turn) != nil {
 			s.reset(turn)
 		}
 	}

@@ -23,7 +23,7 @@ type streaming struct {
 	crossed bool // the boundary was passed: clients have the head (semantics 22)
 	dropped bool
 	noted   bool        // the response's id is in the history
-	last    *time.Timer // shows the stream's last event, which waits for the end of the body
+	last    *time.Timer // bounds how long the stream's last event waits for the end of the body
 }
 
 // stream passes a stream on event by event. Status, head and lead-in wait for the first content; half an event
@@ -75,6 +75,7 @@ func (e *execution) stream(resp *upstream.Response, format provider.Format) *out
 func (s *streaming) advance() {
 	p := s.read.Progress()
 	s.identify(p)
+	s.awaitEnd(p)
 	if !s.crossed {
 		held := s.e.rec.size
 		begun := p.Boundary >= 0 && (p.ErrorAt < 0 || p.Boundary < p.ErrorAt)
@@ -97,19 +98,35 @@ func (s *streaming) advance() {
 
 // endPatience is how long a stream's last event waits for the end of the body. The two leave in one write then: a client
 // that hangs up at that event has the end as well, and has left nothing unread, for which its kernel would reset the
-// connection as if the answer had been lost (semantics 19). A provider whose end comes later keeps no client from the event.
+// connection as if the answer had been lost (semantics 19). A provider whose end comes later, or never, keeps no client
+// from its whole answer.
 const endPatience = 500 * time.Millisecond
+
+// final says that nothing which belongs to the answer can follow the grammar's own end; behind Gemini's finishReason usage may.
+func (s *streaming) final() bool {
+	return s.e.spec.Wire != provider.Gemini || s.format == provider.JSONArray
+}
+
+// awaitEnd bounds the wait for the end of the body once the answer has come whole: what is read no more ends it.
+func (s *streaming) awaitEnd(p *provider.Progress) {
+	switch {
+	case p.Last < 0:
+		s.goOn()
+	case s.last == nil && s.final():
+		body := s.resp.Body
+		s.last = time.AfterFunc(endPatience, func() { _ = body.Close() })
+	}
+}
 
 // withoutLast is how far clients may read while the end of the body may still come.
 func (s *streaming) withoutLast(p *provider.Progress) int64 {
 	to := s.visible(p)
 	if p.Last < 0 || p.Last >= to || mutant.On("end-apart") {
-		s.goOn()
 		return to
 	}
 	if s.last == nil {
-		rec, final := s.e.rec, s.e.spec.Wire != provider.Gemini || s.format == provider.JSONArray // else usage may follow
-		s.last = time.AfterFunc(endPatience, func() { rec.showLast(to, final) })
+		rec := s.e.rec
+		s.last = time.AfterFunc(endPatience, func() { rec.showLast(to) })
 	}
 	return p.Last
 }
@@ -248,6 +265,12 @@ func (s *streaming) broken(err error) *outcome {
 	p := s.read.Progress()
 	if p.ErrorAt >= 0 {
 		return s.errored(p)
+	}
+	if p.Ended && s.final() && !mutant.On("break-behind-the-end") {
+		// The API's own end says that the answer is whole, and its clients have read it so: what becomes of the connection
+		// behind it takes nothing back. Half an event there is none.
+		e.rec.cut(p.Committed)
+		return s.complete(p)
 	}
 	var v verdict
 	var fail *Error

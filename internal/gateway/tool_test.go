@@ -616,3 +616,32 @@ func TestToolUnreachable(t *testing.T) {
 		t.Errorf("the key is held: %d %s", again.status, again.body)
 	}
 }
+
+// An answer that only the end of its connection ends may be cut off anywhere. JSON that is not whole is no answer, and says
+// nothing of what was done.
+func TestToolAnswerWithoutFraming(t *testing.T) {
+	r := newToolRig(t)
+	for name, test := range map[string]struct {
+		head, body string
+		whole      bool
+	}{
+		"half":    {"HTTP/1.0 200 OK", `{"half":`, false},
+		"half11":  {"HTTP/1.1 200 OK\r\nConnection: close", `{"a":1}{`, false},
+		"nothing": {"HTTP/1.0 200 OK", "", false},
+		"whole":   {"HTTP/1.0 200 OK", "\ufeff{\"a\":1}\n", true},
+		"framed":  {"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 8", `{"half":`, true}, // a tool's own affair
+	} {
+		raw, _ := json.Marshal(test.head + "\r\nContent-Type: application/json; charset=utf-8\r\n\r\n" + test.body)
+		r.always(name, fmt.Sprintf(`{"raw":%s}`, raw))
+		for range 2 {
+			a := r.do(charge("/held", name))
+			if test.whole && (a.err != nil || a.status != 200 || string(a.body) != test.body) {
+				t.Errorf("%s: %d %v %q", name, a.status, a.err, a.body)
+			}
+			if !test.whole && (a.status != 409 && a.status != 502 || a.code() != string(gateway.CodeOutcomeUnknown)) {
+				t.Errorf("%s: %d %v %q", name, a.status, a.header, a.body)
+			}
+		}
+		r.calls(name, 1)
+	}
+}

@@ -87,7 +87,7 @@ func (r *rule) definitely(e *sendError) bool {
 		return false
 	}
 	a := policy.Answer{Status: e.status, Headers: map[string]string{}}
-	_ = json.Unmarshal(e.body, &a.Body) // no JSON: nil, as documented
+	a.Body, a.Fault = policy.Reading(e.body)
 	return signal.Definite(signal.Answer{Status: e.status, Header: e.header, Body: e.body, ReceivedAt: time.Now()}) || r.fits(r.Definite, a, e.body)
 }
 

@@ -42,6 +42,7 @@ mcp:
         twice_code: {effect: external, key: "{o}"}
         twice_input: {effect: external, key: "{o}"}
         twice_refused: {effect: external, key: "{o}", definite: 'body.charged == false'}
+        page: {effect: external, key: "{o}", definite: '(body?.charged ?? false) == false'}
 `
 
 // wordy is a server that says back what it is sent, and whose words are as a test wants them.
@@ -76,6 +77,7 @@ var answers = map[string]struct {
 	"twice_code":    {200, errorOf, `{"code":1,"code":-32601,"message":"x"}`},
 	"twice_input":   {200, resultOf, `{"resultType":"input_required","resultType":"complete","content":[]}`},
 	"twice_refused": {500, "%.0s%s", `{"charged":true,"charged":false}`},
+	"page":          {500, "%.0s%s", `<html>it broke</html>`},
 }
 
 func (s *wordy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -222,11 +224,11 @@ func TestDeniedIsNeverDefinite(t *testing.T) {
 	}
 }
 
-// TestTwofoldAnswerProvesNothing holds that no word is taken from an answer that says two things of one member.
+// TestTwofoldAnswerProvesNothing holds that no word is taken from an answer that says two things of one member, or has no members at all.
 func TestTwofoldAnswerProvesNothing(t *testing.T) {
 	r := newWordyRig(t)
 	for tool := range answers {
-		if !strings.HasPrefix(tool, "twice") {
+		if !strings.HasPrefix(tool, "twice") && tool != "page" {
 			continue
 		}
 		if first, _, outcome, calls := r.ends(tool); outcome != ledger.OutcomeUnknown || calls != 1 {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -164,40 +163,80 @@ func (k *checker) placeholders(path string, r *Reconcile) {
 	}
 }
 
-var (
-	aggregate = regexp.MustCompile(`(?is)^select\s+(count|total|exists|bool_or|bool_and|sum|max|min|avg)\s*\(`)
-	grouped   = regexp.MustCompile(`(?i)\b(group\s+by|having|union|except|intersect|limit|offset)\b`)
-)
-
-// always recognises a query that gives a row whatever there is, with a condition that this row fits.
+// always recognises a query that gives a row whatever there is, with a condition that this row fits, or that looks for the row alone.
 func (k *checker) always(path string, r *Reconcile) {
-	bare := strings.TrimSpace(sqlNoise.ReplaceAllString(r.SQL, " "))
-	m := aggregate.FindStringSubmatch(bare)
-	if m == nil || r.Happened.IsZero() || grouped.MatchString(bare) {
+	row := emptyRow(r.SQL, r.postgres())
+	if !row.always {
 		return
 	}
-	nothing := []any{nil}
-	switch strings.ToLower(m[1]) {
-	case "count", "total":
-		nothing = []any{0}
-	case "exists":
-		nothing = []any{0, false}
-	}
-	names := members{}
-	node := r.Happened.program.Node()
-	ast.Walk(&node, names)
-	for _, v := range nothing {
-		row := map[string]any{}
-		for name := range names {
-			row[name] = v
-		}
-		found := []any{row}
-		if fits, err := r.Happened.Decide(Answer{Result: found, Body: found}); fits && err == nil {
-			k.fail(path+".happened", quote(r.Happened.Source)+" fits when nothing was found: "+strings.ToLower(m[1])+"() gives one row whatever there is",
-				`write "SELECT count(*) AS n …" and happened: "result[0].n > 0"`)
+	const instead = `write "SELECT count(*) AS n …" and happened: "result[0].n > 0"`
+	for _, e := range []struct {
+		name string
+		Expr
+	}{{"happened", r.Happened}, {"not_happened", r.NotHappened}} {
+		if !row.more && e.countsRows() {
+			k.fail(path+"."+e.name, quote(e.Source)+" counts rows, and the query gives one whatever there is (an aggregate without GROUP BY, or no FROM)", instead)
 			return
 		}
 	}
+	if !r.Happened.IsZero() && (row.fits(r.Happened, 0) || row.fits(r.Happened, 1)) {
+		k.fail(path+".happened", quote(r.Happened.Source)+" fits when nothing was found: the query gives one row whatever there is", instead)
+	}
+}
+
+// countsRows says that an expression looks at the number of rows alone.
+func (e Expr) countsRows() bool {
+	if e.program == nil {
+		return false
+	}
+	var found rowCount
+	node := e.program.Node()
+	ast.Walk(&node, &found)
+	return found.counts && !found.reads
+}
+
+type rowCount struct{ counts, reads bool }
+
+// Visit implements ast.Visitor.
+func (r *rowCount) Visit(node *ast.Node) {
+	switch n := (*node).(type) {
+	case *ast.BuiltinNode:
+		if n.Name != "len" || len(n.Arguments) != 1 {
+			r.reads = true // what it is given may be a row
+			return
+		}
+		id, ok := n.Arguments[0].(*ast.IdentifierNode)
+		r.counts = r.counts || ok && (id.Value == "result" || id.Value == "body")
+	case *ast.MemberNode, *ast.PredicateNode:
+		r.reads = true
+	}
+}
+
+// fits says that an expression fits the row that the query gives of nothing. A truth value may be two things: which is the one that is
+// looked at.
+func (row sqlRow) fits(e Expr, which int) bool {
+	names := members{}
+	node := e.program.Node()
+	ast.Walk(&node, names)
+	cells := map[string]any{}
+	for _, c := range row.columns {
+		if n := len(c.empty); n > 0 && c.name != "" {
+			cells[c.name] = c.empty[min(which, n-1)]
+		}
+	}
+	for name := range names {
+		at := slices.IndexFunc(row.columns, func(c sqlColumn) bool { return strings.EqualFold(c.name, name) })
+		if at < 0 { // the database may have named it so
+			at = slices.IndexFunc(row.columns, func(c sqlColumn) bool { return c.name == "" })
+		}
+		if at >= 0 && len(row.columns[at].empty) > 0 {
+			empty := row.columns[at].empty
+			cells[name] = empty[min(which, len(empty)-1)]
+		}
+	}
+	found := []any{cells}
+	ok, err := e.Decide(Answer{Result: found, Body: found})
+	return ok && err == nil
 }
 
 // members are the names that an expression reads of objects.

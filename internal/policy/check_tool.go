@@ -99,7 +99,7 @@ func (k *checker) evidence(path string, r *Reconcile, place reconcilePlace) {
 	case r.Get != "":
 		k.readGet(path+".get", r.Get, place)
 	case r.SQL != "":
-		if why := writesSQL(r.SQL); why != "" {
+		if why := writesSQL(r.SQL, r.postgres()); why != "" {
 			k.fail(path+".sql", "is not read-only: "+why, "write one SELECT")
 		}
 		if r.DSN.IsZero() && !k.c.Written(path+".dsn") {
@@ -193,25 +193,29 @@ func (k *checker) readTool(path string, t *MCPTool, s *MCPServer) {
 }
 
 var (
-	sqlNoise = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/\*.*?\*/`)
 	sqlStart = regexp.MustCompile(`(?i)^(select|with|values|table)\b`)
 	sqlWrite = regexp.MustCompile(`(?i)\b(insert|update|delete|merge|into|nextval|setval|set_config|dblink\w*|lo_\w+|pg_(?:notify|advisory\w*|terminate\w*|cancel\w*|reload\w*|write\w*|sleep\w*))\b`)
 )
 
 // writesSQL says why a statement may write, empty if it only reads. Text and comments are not looked at.
-func writesSQL(sql string) string {
-	bare := strings.TrimSpace(sqlNoise.ReplaceAllStringFunc(sql, func(m string) string {
-		if m[0] == '"' {
-			return `"x"`
+func writesSQL(sql string, postgres bool) string {
+	var b strings.Builder
+	for _, p := range sqlPieces(sql, postgres) {
+		switch {
+		case !p.closed:
+			return "its quotes or comments do not close"
+		case p.kind == sqlCode:
+			b.WriteString(p.text)
+		case p.kind == sqlName:
+			b.WriteString(`"x"`)
+		default:
+			b.WriteByte(' ')
 		}
-		return " "
-	}))
-	bare = strings.TrimSpace(strings.TrimSuffix(bare, ";"))
+	}
+	bare := strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(b.String()), ";"))
 	switch word := sqlWrite.FindString(bare); {
 	case strings.Contains(bare, ";"):
 		return "it holds more than one statement"
-	case strings.ContainsAny(bare, "'") || strings.Contains(bare, "$$") || strings.Contains(bare, "/*"):
-		return "its quotes or comments do not close"
 	case !sqlStart.MatchString(bare):
 		return "it does not begin with SELECT"
 	case word != "":

@@ -27,8 +27,16 @@ func hidden(path string, fields []Header) []sentSecret {
 	return all
 }
 
+// places are how variables are called that say where a secret is.
+var places = []string{"_file", "_path", "_dir", "_sock", "_url", "_uri", "_endpoint", "_host"}
+
 func proves(name string) bool {
-	name = strings.ToLower(name)
+	name = strings.ReplaceAll(strings.ToLower(name), "-", "_")
+	for _, end := range places {
+		if strings.HasSuffix(name, end) {
+			return false
+		}
+	}
 	for _, word := range proving {
 		if strings.Contains(name, word) {
 			return true

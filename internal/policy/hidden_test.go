@@ -17,7 +17,7 @@ tools:
 mcp:
   servers:
     notes: {url: "https://notes.test/mcp", headers: {Authorization: "Bearer ${KEY}", X-Team: "${ORG}"}}
-    files: {command: [files], env: {GITHUB_TOKEN: "${KEY}", DATABASE_URL: "postgres://app:${KEY}@db/x", REGION: "${ORG}", PIN_SECRET: "4711"}}
+    files: {command: [files], env: {GITHUB_TOKEN: "${KEY}", DATABASE_URL: "postgres://app:${KEY}@db/x", REGION: "${ORG}", API_KEY_FILE: /run/secrets/key-4711, TOKEN_URL: "https://auth.test/v1/x4711", PIN_SECRET: "4711"}}
 `), func(name string) (string, bool) {
 		return map[string]string{"KEY": "sk-4711-abcdef-4711", "ORG": "org-4711-abcdef", "DEPLOY": "production"}[name], true
 	})

@@ -145,10 +145,12 @@ func TestSQLIsRead(t *testing.T) {
 		"SELECT 1": true, "select n from t where ref = $1;": true, "WITH x AS (SELECT 1) SELECT * FROM x": true,
 		"SELECT 'DELETE FROM t; --' AS \"update\"": true, "SELECT updated_at /* insert */ FROM t -- delete": true,
 		"DELETE FROM t": false, "WITH x AS (DELETE FROM t RETURNING *) SELECT * FROM x": false, "SELECT 1; DROP TABLE t": false,
-		"SELECT * INTO new FROM t": false, "SELECT * FROM t FOR UPDATE": false, "SELECT nextval('s')": false, "SELECT $$a$$": false,
+		"SELECT * INTO new FROM t": false, "SELECT * FROM t FOR UPDATE": false, "SELECT nextval('s')": false, "SELECT $$a$$": true, "SELECT $t$ DELETE; $3 $t$": true, "SELECT $t$ DELETE $u$": false,
+		"SELECT $$a$$; DELETE FROM t": false, "SELECT 1 /* /* */ DELETE */": true, "SELECT 1 /* /* */": false, `SELECT E'\'; DELETE'`: true, `SELECT '\'; DELETE FROM t`: false,
+		"SELECT a$$b$$ FROM t": true, "SELECT a$$ DELETE FROM t $$": false,
 		"SELECT 'open": false, "": false, "EXPLAIN ANALYZE DELETE FROM t": false, "SELECT pg_sleep(100)": false, "SELECT dblink_exec('x')": false,
 	} {
-		if why := writesSQL(sql); (why == "") != reads {
+		if why := writesSQL(sql, true); (why == "") != reads {
 			t.Errorf("%q: %q", sql, why)
 		}
 	}

@@ -21,8 +21,8 @@ workflows:
   all: {match: {paths: ["/a"]}, effect: external, reconcile: {sql: "SELECT * FROM charges", dsn: "DSN", happened: "len(result) > 0"}}
   wide: {match: {paths: ["/w"]}, effect: external, reconcile: {sql: "SELECT repeat('x', 2000000) AS x WHERE $1 <> ''", dsn: "DSN", happened: "len(result) > 0"}}
   wrong: {match: {paths: ["/v"]}, effect: external, reconcile: {sql: "SELECT nothing FROM nowhere", dsn: "DSN", happened: "len(result) > 0"}}
-  stranger: {match: {paths: ["/y"]}, effect: external, reconcile: {sql: "SELECT 1 AS n", dsn: "STRANGER", happened: "len(result) > 0"}}
-  nobody: {match: {paths: ["/z"]}, effect: external, reconcile: {sql: "SELECT 1 AS n", dsn: "postgres://reader:hidden-word@127.0.0.1:1/db?sslmode=disable", happened: "len(result) > 0"}}
+  stranger: {match: {paths: ["/y"]}, effect: external, reconcile: {sql: "SELECT id FROM charges", dsn: "STRANGER", happened: "len(result) > 0"}}
+  nobody: {match: {paths: ["/z"]}, effect: external, reconcile: {sql: "SELECT id FROM charges", dsn: "postgres://reader:hidden-word@127.0.0.1:1/db?sslmode=disable", happened: "len(result) > 0"}}
 mcp:
   servers:
     orders:

@@ -561,7 +561,9 @@ mcp:
 `)
 	r.far.headers = map[string]string{"X-State": secret, "Content-Type": "application/json;x=" + secret}
 	r.far.says(200, `{"items":[{"state":"`+secret+`"}]}`)
-	r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) { return map[string]any{"state": secret}, false, nil }))
+	r.set.ReadTools(reader(func(string, string, json.RawMessage) (any, bool, error) {
+		return map[string]any{"state": secret}, false, nil
+	}))
 	for _, rec := range []*ledger.Record{
 		r.lose(ledger.Intent{Workflow: "shop", Provider: "tool", Method: "POST", Path: "/tools/shop/a", Endpoint: "POST /*"}, `{"cart":"c1"}`, nil),
 		r.lose(ledger.Intent{Workflow: "orders", Provider: "mcp", Method: "tools/call", Path: "/mcp/orders", Endpoint: "create_order"},

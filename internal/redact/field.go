@@ -96,7 +96,7 @@ func parameters(text string) []string {
 
 // distinct says that a text can hardly stand in an answer for something else.
 func distinct(text string) bool {
-	if len(text) < Shortest || number(text) {
+	if len(text) < Shortest || number(text) || host(text) {
 		return false
 	}
 	return len(text) >= wordy || !wordlike(text)
@@ -108,6 +108,15 @@ func number(text string) bool {
 		return true
 	}
 	return strings.Trim(text, "0123456789+-.,:_/ ") == ""
+}
+
+// host says that a text is an address of a whole host: answers link to it.
+func host(text string) bool {
+	if !strings.Contains(text, "://") {
+		return false
+	}
+	u, err := url.Parse(text)
+	return err == nil && u.User == nil && strings.Trim(u.Path, "/") == "" && u.RawQuery == "" && u.Fragment == ""
 }
 
 // wordlike says that a text might be words, or groups of digits: it mixes no digits and letters, and has no signs that words have not.

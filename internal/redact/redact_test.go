@@ -67,6 +67,7 @@ func TestFields(t *testing.T) {
 		{"Cookie", "sid=cookiesecret123; lang=en; theme=production", "cookiesecret123", "production"},
 		{"X-Session-Cookie", "cookiesecret123", "cookiesecret123", "lang"},
 		{"DATABASE_URL", "postgres://app:hunter2hunter2@db/x", "hunter2hunter2", "app"},
+		{"X-Token", "https://hooks.test/T0/B0/4711abcdef", "https://hooks.test/T0/B0/4711abcdef", "https://hooks.test"},
 		{"X-Token", "correct-horse-battery", "correct-horse-battery", "correct"},
 		{"X-Token", "pa$$word!", "pa$$word!", "word"},
 		{"X-Token", strings.Repeat("ab1", 9), strings.Repeat("ab1", 10), "ab1ab1"},
@@ -81,7 +82,7 @@ func TestFields(t *testing.T) {
 	}
 	// What answers say of other things is not looked for.
 	for _, value := range []string{"production", "completed", "us-east", "true", "86400000", "1234567890123456789012", "12345678e9", "-1.5000000", "2026-11-30",
-		"10.0.0.1:8080", "Bearer production", "hello world", "1234567"} {
+		"10.0.0.1:8080", "Bearer production", "hello world", "https://auth.test", "https://auth.test:8443/", "1234567"} {
 		if f := field(value); f.Distinct() || redact.New(f) != nil {
 			t.Errorf("%s is looked for", value)
 		}

@@ -42,6 +42,7 @@ func TestFaultsOnTheSocket(t *testing.T) {
 		{"clean:3", true, "", 3, true, 1, "cut:clean"},
 		{"reset_after_answer", true, "reset", 8, true, 1, "cut:reset"},
 		{`{"cut":{"at":"event","n":2,"how":"torn"}}`, true, "eof", 2, false, 1, "cut:torn"},
+		{`{"cut":{"at":"end","how":"torn"}}`, true, "eof", 8, false, 1, "cut:torn"},
 		{`{"cut":{"at":"arrival","how":"fin"}}`, true, "eof", -1, false, 0, "cut:fin"},
 		{`{"cut":{"at":"end","how":"fin"}}`, true, "eof", 8, true, 1, "cut:fin"},
 		{"garbage", false, "eof", 0, false, 1, "cut:raw"},

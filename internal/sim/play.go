@@ -170,6 +170,9 @@ func (x *exchange) sendEnd(rep *reply) {
 	case Stall:
 		x.stall(c)
 		return
+	case Torn:
+		x.cut(c, nil)
+		return
 	}
 	x.flush()
 	x.out.end = endCut(c.How)

@@ -129,7 +129,7 @@ func (x *exchange) readHead(method string) error {
 		}
 		x.decoder, x.reuse, err = h.framing(method)
 		x.decoder.limit = x.pool.config.HeaderBytes
-		x.response.Status, x.response.Header = h.status, h.header
+		x.response.Status, x.response.Header, x.response.Unframed = h.status, h.header, x.decoder.kind == untilClose
 		return err
 	}
 }

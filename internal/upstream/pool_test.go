@@ -68,6 +68,25 @@ func TestUntilClose(t *testing.T) {
 	}
 }
 
+// Both clients say of which answers only the end of the connection is the end.
+func TestUnframed(t *testing.T) {
+	for answer, want := range map[string]bool{"HTTP/1.0 200 OK\r\n\r\n{}": true, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n{}": true,
+		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}":                            false,
+		"HTTP/1.1 200 OK\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n": false} {
+		f := listen(t, func(p *peer) {
+			p.request()
+			p.say(answer)
+		})
+		c := newClient(t, Config{})
+		for name, one := range map[string]Client{"pool": c.plain, "net/http": c.other} {
+			resp, body, err := call(t.Context(), one, post(f, ""))
+			if err != nil || body != "{}" || resp.Unframed != want {
+				t.Errorf("%s of %q: %+v %v", name, answer, resp, err)
+			}
+		}
+	}
+}
+
 func TestTrailer(t *testing.T) {
 	f := listen(t, always(chunkedAnswer))
 	resp, _, err := call(t.Context(), newClient(t, Config{}), post(f, ""))

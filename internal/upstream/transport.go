@@ -80,7 +80,8 @@ func (t *transport) once(ctx context.Context, r *Request) (*Response, *watch, er
 		_ = resp.Body.Close()
 		return nil, w, fmt.Errorf("%w: the protocol was switched unasked", ErrMalformed)
 	}
-	return &Response{resp.StatusCode, resp.Header, &transportBody{ctx: ctx, resp: resp, watch: w, request: r}}, w, nil
+	unframed := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
+	return &Response{resp.StatusCode, resp.Header, &transportBody{ctx: ctx, resp: resp, watch: w, request: r}, unframed}, w, nil
 }
 
 // outgoing copies what of the header is for the provider. The values are shared: nobody writes to them.

@@ -46,6 +46,8 @@ type Response struct {
 	// Header holds what the provider sent but for Transfer-Encoding and Trailer.
 	Header http.Header
 	Body   Body
+	// Unframed says that the body ends where the connection does, as of HTTP/1.0: one that is cut off looks whole.
+	Unframed bool
 }
 
 // Body is read by one goroutine; only Close may come from another one, and then ends a waiting Read.
