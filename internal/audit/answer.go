@@ -17,26 +17,27 @@ type answer struct {
 	failed bool  // a result that says it is an error
 	silent bool  // err stands for an answer that never came
 	replay bool  // the far side marks it as an earlier answer
+	held   bool  // … or says that what became of the call is not known, and that nothing was done now
 }
 
 func newAnswer(r *mcp.CallToolResult) answer {
-	a := answer{value: resultValue(r), failed: r.IsError, replay: marked(r.Meta)}
+	a := answer{value: resultValue(r), failed: r.IsError, replay: marked(r.Meta, "replay"), held: marked(r.Meta, "unknown")}
 	for _, c := range r.Content {
 		a.parts = append(a.parts, contentValue(&mcp.CallToolResult{Content: []mcp.Content{c}}))
 	}
 	return a
 }
 
-// marked looks in _meta for the word of a gateway such as ours that an answer is a replay.
-func marked(meta mcp.Meta) bool {
+// marked looks in _meta for a word of a gateway such as ours: that an answer is a replay, or that it holds what is unknown.
+func marked(meta mcp.Meta, word string) bool {
 	for k, v := range meta {
-		if strings.Contains(strings.ToLower(k), "replay") && v != false && v != nil {
+		if strings.Contains(strings.ToLower(k), word) && v != false && v != nil {
 			return true
 		}
-		if s, ok := v.(string); ok && strings.Contains(s, "replay") {
+		if s, ok := v.(string); ok && strings.Contains(s, word) {
 			return true
 		}
-		if m, ok := v.(map[string]any); ok && marked(m) {
+		if m, ok := v.(map[string]any); ok && marked(m, word) {
 			return true
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
 // TestEffectThatIsThereAtOnce has an effect that came with the answer told from one that came later in real time, too: looks
@@ -67,4 +69,25 @@ func TestStillWaitsForTheSecondHalf(t *testing.T) {
 			t.Errorf("it did not wait for %v", more)
 		}
 	})
+}
+
+// TestHeldRepeatIsNoError tells a repeat that a gateway holds, because nobody knows what became of the call, from one that a server
+// answers with an error although its work was done.
+func TestHeldRepeatIsNoError(t *testing.T) {
+	a := newAuditor(Config{})
+	before := state{map[string]any{"list": "none"}, map[string]bool{}}
+	after := state{map[string]any{"list": "one"}, map[string]bool{}}
+	for name, c := range map[string]struct {
+		meta mcp.Meta
+		want Verdict
+	}{
+		"held":  {mcp.Meta{"holdfast/unknown": true}, Safe},
+		"error": {mcp.Meta{"holdfast/unknown": false}, ErrorOnRepeat},
+	} {
+		second := newAnswer(&mcp.CallToolResult{Meta: c.meta, IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no"}}})
+		f := a.judgeGivenUp(pair{probe: GivenUp, s0: before, s1: after, s2: after, first: answer{err: errGivenUp, silent: true}, second: second})
+		if f.Verdict != c.want {
+			t.Errorf("%s: %s (%s)", name, f.Verdict, f.Says)
+		}
+	}
 }
