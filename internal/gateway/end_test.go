@@ -60,7 +60,7 @@ func TestLeftBeforeTheWait(t *testing.T) {
 
 // A stream's last event is shown with the end of the body, unless something follows it.
 func TestLastEventWaitsForItsEnd(t *testing.T) {
-	g := &Gateway{mem: budget.New(0)}
+	g := &edition{Gateway: &Gateway{mem: budget.New(0)}}
 	s := &streaming{e: g.newExecution(&call{wf: &policy.Workflow{}})}
 	defer s.goOn()
 	p := provider.Progress{Completing: -1, Last: 20, Committed: 30}
