@@ -8,16 +8,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// TestEffectThatIsThereAtOnce has an effect that came with the answer told from one that came later in real time, too: looks
-// take some, and a tool whose effects are there at once need not be waited for as long as one whose effects are not.
-func TestEffectThatIsThereAtOnce(t *testing.T) {
-	s := newShop()
+// watchTickets is an audit at work on a shop, which reads its tickets.
+func watchTickets(t *testing.T, s *shop) *auditor {
+	t.Helper()
 	c, err := Config{AllowWrites: true, connect: inside(t, s.serve()), Settle: 3 * time.Second}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := newAuditor(c)
-	defer func() { a.server.close() }()
 	if err := a.restart(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -26,6 +24,14 @@ func TestEffectThatIsThereAtOnce(t *testing.T) {
 			a.readings = append(a.readings, reading{tool: tool})
 		}
 	}
+	return a
+}
+
+// TestEffectThatIsThereAtOnce has an effect that came with the answer told from one that came later in real time, too: looks
+// take some, and a tool whose effects are there at once need not be waited for as long as one whose effects are not.
+func TestEffectThatIsThereAtOnce(t *testing.T) {
+	a := watchTickets(t, newShop())
+	defer a.server.close()
 	before := a.snapshot(t.Context())
 	if got := a.server.call(t.Context(), "create_ticket", Args{"title": "now"}); got.wrong() {
 		t.Fatal(got.says())
@@ -41,20 +47,8 @@ func TestEffectThatIsThereAtOnce(t *testing.T) {
 func TestStillWaitsForTheSecondHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop()
-		c, err := Config{AllowWrites: true, connect: inside(t, s.serve()), Settle: 3 * time.Second}.withDefaults()
-		if err != nil {
-			t.Fatal(err)
-		}
-		a := newAuditor(c)
-		defer func() { a.server.close() }()
-		if err := a.restart(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for _, tool := range a.readers() {
-			if tool.name == "list_tickets" {
-				a.readings = append(a.readings, reading{tool: tool})
-			}
-		}
+		a := watchTickets(t, s)
+		defer a.server.close()
 		before := a.snapshot(t.Context())
 		half := func() {
 			s.mu.Lock()
@@ -63,7 +57,7 @@ func TestStillWaitsForTheSecondHalf(t *testing.T) {
 		}
 		half()
 		time.AfterFunc(4*time.Second, half)
-		after := a.still(t.Context(), before, c.Settle)
+		after := a.still(t.Context(), before, a.cfg.Settle)
 		time.Sleep(10 * time.Second)
 		if more := a.changes(after, a.snapshot(t.Context())); len(more) > 0 {
 			t.Errorf("it did not wait for %v", more)
