@@ -47,6 +47,8 @@ func (a *auditor) judgeGivenUp(pr pair) Finding {
 		return pr.finding(DuplicateEffect, "a call that its client gave up had its effect, and the repeat had one of its own", effects...)
 	case len(did) > 0 && pr.second.held:
 		return pr.finding(Safe, "a call that its client gave up had its effect, and the repeat did nothing and was told that the outcome is not known", effects...)
+	case len(did) > 0 && pr.second.silent: // who stands before the server may wait for the call's own end
+		return pr.finding(CannotTell, "a call that its client gave up had its effect, and its repeat, which changed nothing, was not answered in time; a longer --timeout tells", effects...)
 	case len(did) > 0 && pr.second.wrong():
 		return pr.finding(ErrorOnRepeat, "a call that its client gave up had its effect, and the repeat was answered with an error", effects...)
 	case len(did) > 0:

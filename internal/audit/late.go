@@ -46,12 +46,22 @@ func (a *auditor) repeatLate(ctx context.Context, s *subject, p *pair) Finding {
 	after, _ := a.settled(ctx, between, s.quiet)
 	d1, again := a.changes(p.s0, p.s1), pair{probe: LateRepeat, args: p.args, s0: between, s1: between, s2: after, first: p.first, second: second, reader: p.reader}
 	f := a.judge(again)
-	switch {
-	case f.Verdict == CannotTell && len(d1) > 0 && !p.first.wrong():
+	if f.Verdict == CannotTell && len(d1) > 0 && !p.first.wrong() {
 		f.Verdict, f.Says = Safe, "the repeat came late, and changed nothing"
-	case f.Verdict.Bad() && !s.bad(f.Verdict) && !(a.intact(d1, p.s1, between) && onlyAdds(a.changes(between, after))):
-		f = a.lateAlone(ctx, s)
 	}
+	if !f.Verdict.Bad() || a.intact(d1, p.s1, between) && onlyAdds(a.changes(between, after)) {
+		return f
+	}
+	if s.bad(f.Verdict) {
+		return unproven(f)
+	}
+	return a.lateAlone(ctx, s)
+}
+
+// unproven is the finding of a late repeat that would say no more of its tool than is known already: another try alone is not
+// worth its time, and without one it may accuse the tool of what other calls did in between.
+func unproven(f Finding) Finding {
+	f.Verdict, f.Says = CannotTell, "what other calls did in between may account for this"
 	return f
 }
 

@@ -84,4 +84,8 @@ func TestHeldRepeatIsNoError(t *testing.T) {
 			t.Errorf("%s: %s (%s)", name, f.Verdict, f.Says)
 		}
 	}
+	waits := answer{err: errGivenUp, silent: true} // behind a gateway a repeat waits for the call that was given up
+	if f := a.judgeGivenUp(pair{probe: GivenUp, s0: before, s1: after, s2: after, first: waits, second: waits}); f.Verdict != CannotTell {
+		t.Errorf("not answered: %s (%s)", f.Verdict, f.Says)
+	}
 }
