@@ -137,8 +137,10 @@ type Begin struct {
 	Visibility ledger.Visibility
 	ExpiresAt  time.Time
 	Request    *ledger.Body // kept for jobs and tools
-	// Job makes the intent a job: it has a job_id, its own id, and belongs to nobody until a worker leases it.
+	// Job makes the intent a job: it has a job_id, its own id, and belongs to nobody until a worker leases it. Leased says
+	// that one of this process's workers has it from the beginning.
 	Job    bool
+	Leased bool
 	Header *ledger.Body // of a job: what goes with its request
 	Sent   *ledger.Body // what the first attempt sends, where that differs from Request
 }
@@ -156,12 +158,17 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	o := &Op{log: g, head: b.Head}
 	o.head.ID, o.head.CreatedAt = g.ids.next(now), now
 	c := o.change(now)
-	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
+	*c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
 		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
-	if b.Job {
-		o.head.JobID, c.st.LeaseOwner = o.head.ID, ""
-	}
 	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
+	if b.Job {
+		o.head.JobID = o.head.ID
+		if b.Leased {
+			c.lease()
+		} else {
+			c.st.LeaseOwner = ""
+		}
+	}
 	if b.Attempt != nil {
 		c.dispatch(stepDispatch, b.Attempt)
 	}

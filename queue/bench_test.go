@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -16,7 +17,17 @@ import (
 
 // BenchmarkJobs submits jobs by 64 callers and works them by 256, on a real disk, to their settlement.
 func BenchmarkJobs(b *testing.B) {
-	l, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(b.TempDir(), "queue.db")})
+	var commits, inCommit int64
+	var at time.Time
+	l, err := sqlite.Open(b.Context(), sqlite.Config{Path: filepath.Join(b.TempDir(), "queue.db"), Hook: func(s string) {
+		switch s {
+		case "commit.before":
+			at = time.Now()
+		case "commit.after":
+			commits++
+			inCommit += int64(time.Since(at))
+		}
+	}})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -39,6 +50,7 @@ func BenchmarkJobs(b *testing.B) {
 	go func() { done <- q.Run(ctx) }()
 	b.ReportAllocs()
 	b.ResetTimer()
+	cpu := cpuTime()
 	left.Add(b.N)
 	var next atomic.Int64
 	for range 64 {
@@ -54,6 +66,9 @@ func BenchmarkJobs(b *testing.B) {
 	}
 	left.Wait()
 	b.StopTimer()
+	b.ReportMetric(float64(cpuTime()-cpu)/1e3/float64(b.N), "cpu-us/job")
+	b.ReportMetric(float64(b.N)/float64(commits), "jobs/commit")
+	b.ReportMetric(float64(inCommit)/1e3/float64(commits), "us/commit")
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "jobs/s")
 	stop()
 	if err := <-done; err != nil {

@@ -19,8 +19,8 @@ type entry struct {
 	created  int64
 	expires  int64 // the greatest number where it does not age
 	attempt  int
-	priority int8           // 0 goes first
-	fresh    *ledger.Record // what was written of it a moment ago; a lease on it is refused if it has moved since
+	priority int8       // 0 goes first
+	fresh    *intent.Op // as it was written down a moment ago; a lease on it is refused if it has moved since
 }
 
 var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}
@@ -111,12 +111,12 @@ type line struct {
 }
 
 // lineOf finds or makes the line of a job.
-func (q *Queue) lineOf(r *ledger.Record) *line {
-	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel}
+func (q *Queue) lineOf(head *ledger.Intent) *line {
+	k := lineKey{head.Tenant, head.Workflow, head.OwnerKey, head.Provider, head.Path, head.Endpoint, head.RequestedModel}
 	if l := q.lines[k]; l != nil {
 		return l
 	}
-	l := &line{key: k, head: r.Intent, later: entries{exact: true}}
+	l := &line{key: k, head: *head, later: entries{exact: true}}
 	q.rule(l)
 	q.lines[k] = l
 	return l

@@ -99,6 +99,7 @@ type Queue struct {
 	working int
 	partial bool // the log has more than is known
 	idle    chan struct{}
+	running context.Context // of Run; nil: nobody works
 }
 
 // New returns a Queue without workers: Run has them.
@@ -118,15 +119,29 @@ func New(c Config) *Queue {
 
 // Submit writes a job down, with its claim in the same commit, and has it worked on; in a lane that only a person leaves, it
 // waits there. Where its key is held the error is an *intent.DuplicateError.
+//
+// A worker that has nothing else to do has the job from the beginning: its lease is in the same commit.
 func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
 	if b.Job, b.Visibility = true, ledger.VisBackground; !intent.Parked(b.Lane) {
 		b.Lane = intent.LaneBackground
 	}
+	var h hands
+	h, b.Leased = q.reserve(&b)
 	op, err := q.Log.Begin(b)
 	if err != nil {
+		if b.Leased {
+			q.unreserve(h)
+		}
 		return nil, err
 	}
-	q.enter(&ledger.Record{Intent: *op.Head(), Status: op.Status()}, true)
+	r := ledger.Record{Intent: *op.Head(), Status: op.Status()}
+	if !b.Leased {
+		q.enter(&r, true)
+		return op, nil
+	}
+	e := entryOf(&r)
+	e.fresh = q.Log.Load(&r).Patient()
+	q.begin(e, h)
 	return op, nil
 }
 
@@ -148,17 +163,17 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	q.add(r)
 }
 
-// ready reports whether r is a job that waits for a worker.
-func ready(r *ledger.Record) bool {
-	return r.JobID != "" && r.LeaseOwner == "" && !intent.Parked(r.Lane) &&
-		(r.State == ledger.Created || r.State == ledger.Dispatched && !r.Hold)
+// ready reports whether a job waits for a worker.
+func ready(head *ledger.Intent, st *ledger.Status) bool {
+	return head.JobID != "" && st.LeaseOwner == "" && !intent.Parked(st.Lane) &&
+		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold)
 }
 
 // add puts a job that waits into the schedule.
 func (q *Queue) add(r *ledger.Record) { q.enter(r, false) }
 
 func (q *Queue) enter(r *ledger.Record, fresh bool) {
-	if !ready(r) {
+	if !ready(&r.Intent, &r.Status) {
 		return
 	}
 	q.mu.Lock()
@@ -174,9 +189,9 @@ func (q *Queue) enter(r *ledger.Record, fresh bool) {
 	q.known[r.ID] = false
 	e := entryOf(r)
 	if fresh && len(q.known) < mostFresh {
-		e.fresh = r
+		e.fresh = q.Log.Load(r).Patient()
 	}
-	q.lineOf(r).push(e)
+	q.lineOf(&r.Intent).push(e)
 	q.wake()
 }
 
@@ -190,6 +205,9 @@ func (q *Queue) wake() {
 // Run gives jobs to workers until ctx ends, and returns when no worker has one. A worker is not interrupted: the caller
 // ends what takes too long.
 func (q *Queue) Run(ctx context.Context) error {
+	q.mu.Lock()
+	q.running = ctx
+	q.mu.Unlock()
 	defer q.rest()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
@@ -197,7 +215,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer timer.Stop()
 	q.sweep(ctx)
 	for {
-		timer.Reset(q.fill(ctx))
+		timer.Reset(q.fill())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -264,22 +282,42 @@ func (q *Queue) sweep(ctx context.Context) {
 }
 
 // fill gives jobs to free workers and returns how long it is until another may be due.
-func (q *Queue) fill(ctx context.Context) time.Duration {
+func (q *Queue) fill() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	wait := sweepEvery
-	for q.working < q.Workers && ctx.Err() == nil {
-		l, next := q.choose(q.Ledger.Now())
-		if l == nil {
-			return min(wait, next)
+	for {
+		e, h, wait := q.next()
+		if e == nil {
+			return wait
 		}
-		e := l.pop()
-		h := l.take()
-		q.working++
-		q.hands[e.id] = q.Ledger.Now()
-		go q.work(context.WithoutCancel(ctx), e, h)
+		go q.work(context.WithoutCancel(q.running), e, h)
 	}
-	return wait
+}
+
+// next takes the job that goes next for a free worker; nil where there is no such job or no such worker, and then how long
+// it is until there might be one.
+func (q *Queue) next() (*entry, hands, time.Duration) {
+	if !q.free() {
+		return nil, hands{}, sweepEvery
+	}
+	now := q.Ledger.Now()
+	l, wait := q.choose(now)
+	if l == nil {
+		return nil, hands{}, wait
+	}
+	if l.barred {
+		// Behind a bar the first goes alone: what becomes of it says whether the others may follow.
+		l.barred, l.until = false, now.Add(probeGap)
+	}
+	e := l.pop()
+	q.working++
+	q.hands[e.id] = now
+	return e, l.take(), wait
+}
+
+// free reports whether a worker may take a job.
+func (q *Queue) free() bool {
+	return q.running != nil && q.running.Err() == nil && q.working < q.Workers
 }
 
 // choose is the line whose first job goes next, nil where none may; then next is how long it is until one might.
@@ -303,10 +341,6 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 			}
 			best = l
 		}
-	}
-	if best != nil && best.barred {
-		// Behind a bar the first goes alone: what becomes of it says whether the others may follow.
-		best.barred, best.until = false, now.Add(probeGap)
 	}
 	return best, next
 }

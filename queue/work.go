@@ -14,66 +14,126 @@ import (
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// work does one job and puts it back into the schedule where it is not done.
+// work does jobs, one after the other, as long as there are any, and puts back into the schedule what is not done.
 func (q *Queue) work(ctx context.Context, e *entry, h hands) {
-	back := q.do(ctx, e, h)
-	if q.put(e, h, back) {
-		q.Look(ctx, e.id)
+	for e != nil {
+		back := q.do(ctx, e, h)
+		if q.put(e, h, back) {
+			q.Look(ctx, e.id)
+		}
+		e, h = q.another()
 	}
+}
+
+// another is the next job of a worker that has done one; nil where it has to go.
+func (q *Queue) another() (*entry, hands) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.working--
+	e, h, wait := q.next()
+	if e == nil {
+		q.left()
+	}
+	if e == nil || wait < sweepEvery { // Run has to look at the clock again
+		q.wake()
+	}
+	return e, h
+}
+
+// left notes that a worker has gone.
+func (q *Queue) left() {
 	if q.working == 0 && q.idle != nil {
 		close(q.idle)
 		q.idle = nil
 	}
+}
+
+// reserve keeps a worker for a job that is about to be submitted, where it would be the next to be worked on. Such a job is
+// leased from the beginning.
+func (q *Queue) reserve(b *intent.Begin) (h hands, ok bool) {
+	now := q.Ledger.Now()
+	if intent.Parked(b.Lane) || b.ReadyAt.After(now) {
+		return h, false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.free() || len(q.known) >= mostKnown {
+		return h, false
+	}
+	if l, _ := q.choose(now); l != nil { // another goes first
+		return h, false
+	}
+	l := q.lineOf(&b.Head)
+	if l.barred || now.Before(l.until) || !l.slots.Fits(bulkhead.Batch) || q.bar(l, now) > 0 {
+		q.drop(l)
+		return h, false
+	}
+	q.working++
+	return l.take(), true
+}
+
+// unreserve gives back what was kept for a job that was not submitted.
+func (q *Queue) unreserve(h hands) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.giveBack(h)
+	q.working--
+	q.left()
 	q.wake()
+}
+
+// begin has a worker do the job that it was kept for.
+func (q *Queue) begin(e *entry, h hands) {
+	q.mu.Lock()
+	q.known[e.id], q.hands[e.id] = false, q.Ledger.Now()
+	ctx := context.WithoutCancel(q.running) // Run waits for this worker
+	q.mu.Unlock()
+	go q.work(ctx, e, h)
+}
+
+// giveBack frees what a worker has of a line.
+func (q *Queue) giveBack(h hands) {
+	if h.slots != nil {
+		h.slots.Release(bulkhead.Batch)
+	}
+	h.line.working--
+	q.drop(h.line)
 }
 
 // put takes a job out of the worker's hands, and reports whether it has to be looked at once more.
 func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
-	l := h.line
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if h.slots != nil {
-		h.slots.Release(bulkhead.Batch)
-	}
-	l.working--
 	looked = q.known[e.id]
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
-	if back != nil && ready(back) {
+	if back != nil {
 		q.known[e.id], looked = false, false
-		q.lineOf(back).push(entryOf(back))
+		q.lineOf(&back.Intent).push(entryOf(back))
 	}
-	q.drop(l)
+	q.giveBack(h)
 	return looked
 }
 
-// do works on a job and returns it as it then stands, nil where it is no longer this queue's.
+// do works on a job and returns it where it then waits for a worker again, nil where it does not.
 func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
-	r, err := e.fresh, error(nil)
-	if r == nil {
-		r, err = q.Ledger.Get(ctx, e.id)
-	}
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return nil
-	case err != nil:
-		return q.later(e, h.line)
-	case !ready(r):
-		return nil
-	}
-	if !r.ExpiresAt.IsZero() && !q.Ledger.Now().Before(r.ExpiresAt) {
-		return nil // its time is over: the log parks it
-	}
-	op := q.Log.Load(r).Patient()
-	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: h.rules}
-	if err := q.lease(ctx, j, e.fresh != nil); err != nil {
-		if errors.Is(err, ledger.ErrUnavailable) {
+	op := e.fresh
+	if op == nil {
+		r, err := q.Ledger.Get(ctx, e.id)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			return nil
+		case err != nil:
 			return q.later(e, h.line)
 		}
-		return nil // somebody else has it, or it was cancelled
+		op = q.Log.Load(r).Patient()
+	}
+	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: h.rules}
+	switch leased, err := q.lease(ctx, j, e.fresh != nil); {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return q.later(e, h.line)
+	case err != nil || !leased:
+		return nil // somebody else has it, it was cancelled, or its time is over
 	}
 	if q.exhausted(j) {
 		q.settle(j, decision.MaxAttemptsExhausted, "lanes.background_retry.max_attempts", fmt.Sprintf("%d attempts were made and %d workers died with it",
@@ -81,7 +141,11 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 		return nil
 	}
 	q.finish(j, q.run(ctx, j))
-	return &ledger.Record{Intent: *op.Head(), Status: op.Status()}
+	st := op.Status()
+	if !ready(op.Head(), &st) {
+		return nil
+	}
+	return &ledger.Record{Intent: *op.Head(), Status: st}
 }
 
 // later is a job of which nothing is known but what the schedule knew: the store is away.
@@ -98,17 +162,26 @@ func (q *Queue) later(e *entry, l *line) *ledger.Record {
 	return r
 }
 
-// lease takes the job in hand and reads which generation of it this is.
-func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) error {
+// lease takes the job in hand, unless it was from the beginning, and reads which generation of it this is.
+func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err error) {
 	st := j.Op.Status()
+	switch {
+	case fresh && st.LeaseOwner != "":
+		return true, nil
+	case !ready(j.Op.Head(), &st):
+		return false, nil
+	case !st.ExpiresAt.IsZero() && !q.Ledger.Now().Before(st.ExpiresAt):
+		return false, nil // the log parks it
+	}
 	if !fresh || st.Attempt > 0 || st.Crashes > 0 {
 		events, err := q.Ledger.History(ctx, j.Op.ID())
 		if err != nil {
-			return err
+			return false, err
 		}
 		j.Life = intent.LifeOf(events)
 	}
-	return j.Op.Lease()
+	err = j.Op.Lease()
+	return err == nil, err
 }
 
 // exhausted reports whether the generation's attempts or crashes are used up: a job that kills its workers ends, and a

@@ -128,6 +128,9 @@ func (s *session) change(it *item) error {
 			return err
 		}
 	}
+	if w.Lease {
+		return s.hand(it, at)
+	}
 	if w.Settle {
 		if ok, err := s.leave(it, at); err != nil || !ok {
 			return err
@@ -143,6 +146,16 @@ func (s *session) change(it *item) error {
 		return err
 	}
 	return s.bodies(it, at.seq)
+}
+
+// hand gives an intent that nobody has to an owner.
+func (s *session) hand(it *item, at place) error {
+	b := binder{st: s.lease}
+	b.text(it.w.Status.LeaseOwner)
+	b.int(micros(it.w.Status.LeaseUntil))
+	b.int(micros(it.w.Status.ReadyAt))
+	_, err := s.compare(&b, it, at)
+	return err
 }
 
 // leave takes an intent out of the unsettled ones.
