@@ -285,6 +285,11 @@ func (q *Queue) sweep(ctx context.Context) {
 func (q *Queue) fill() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.hire()
+}
+
+// hire is fill under the queue's lock.
+func (q *Queue) hire() time.Duration {
 	for {
 		e, h, wait := q.next()
 		if e == nil {

@@ -57,10 +57,7 @@ func (q *Queue) reserve(b *intent.Begin) (h hands, ok bool) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.free() || len(q.known) >= mostKnown {
-		return h, false
-	}
-	if l, _ := q.choose(now); l != nil { // another goes first
+	if q.hire(); !q.free() || len(q.known) >= mostKnown { // those that wait go first
 		return h, false
 	}
 	l := q.lineOf(&b.Head)
