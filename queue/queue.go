@@ -50,6 +50,8 @@ type Job struct {
 	Life intent.Life
 	// Rules are those that it was taken by.
 	Rules Rules
+	// Request and Header are the bodies that it was submitted with, where they are still at hand; nil: the log has them.
+	Request, Header *ledger.Body
 }
 
 // Config makes a Queue. Ledger, Log, Rules and Work are needed.
@@ -81,6 +83,9 @@ const (
 	mostKnown = 1 << 18
 	// mostFresh bounds the jobs whose record is kept from their submission to their first worker.
 	mostFresh = 10_000
+	// mostKept and mostKeptBytes bound the bodies that are kept as long: of one job, and of all.
+	mostKept      = 64 << 10
+	mostKeptBytes = 4 << 20
 	// storeWait is the wait where the store is away.
 	storeWait = time.Second
 )
@@ -100,6 +105,7 @@ type Queue struct {
 	partial bool // the log has more than is known
 	idle    chan struct{}
 	running context.Context // of Run; nil: nobody works
+	kept    int             // bytes of bodies
 }
 
 // New returns a Queue without workers: Run has them.
@@ -135,13 +141,13 @@ func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
 		return nil, err
 	}
 	r := ledger.Record{Intent: *op.Head(), Status: op.Status()}
-	if !b.Leased {
-		q.enter(&r, true)
-		return op, nil
-	}
 	e := entryOf(&r)
-	e.fresh = q.Log.Load(&r).Patient()
-	q.begin(e, h)
+	e.fresh = freshOf(q.Log.Load(&r).Patient(), &b)
+	if b.Leased {
+		q.begin(e, h)
+	} else {
+		q.enter(&r, e)
+	}
 	return op, nil
 }
 
@@ -170,9 +176,10 @@ func ready(head *ledger.Intent, st *ledger.Status) bool {
 }
 
 // add puts a job that waits into the schedule.
-func (q *Queue) add(r *ledger.Record) { q.enter(r, false) }
+func (q *Queue) add(r *ledger.Record) { q.enter(r, nil) }
 
-func (q *Queue) enter(r *ledger.Record, fresh bool) {
+// enter puts r into the schedule, as e where that is there already.
+func (q *Queue) enter(r *ledger.Record, e *entry) {
 	if !ready(&r.Intent, &r.Status) {
 		return
 	}
@@ -187,9 +194,13 @@ func (q *Queue) enter(r *ledger.Record, fresh bool) {
 		return
 	}
 	q.known[r.ID] = false
-	e := entryOf(r)
-	if fresh && len(q.known) < mostFresh {
-		e.fresh = q.Log.Load(r).Patient()
+	switch {
+	case e == nil:
+		e = entryOf(r)
+	case len(q.known) < mostFresh:
+		q.keep(e)
+	default:
+		e.fresh = nil
 	}
 	q.lineOf(&r.Intent).push(e)
 	q.wake()

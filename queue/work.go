@@ -83,6 +83,7 @@ func (q *Queue) unreserve(h hands) {
 func (q *Queue) begin(e *entry, h hands) {
 	q.mu.Lock()
 	q.known[e.id], q.hands[e.id] = false, q.Ledger.Now()
+	q.keep(e)
 	ctx := context.WithoutCancel(q.running) // Run waits for this worker
 	q.mu.Unlock()
 	go q.work(ctx, e, h)
@@ -104,6 +105,9 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 	looked = q.known[e.id]
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
+	if e.fresh != nil {
+		q.kept -= e.fresh.size
+	}
 	if back != nil {
 		q.known[e.id], looked = false, false
 		q.lineOf(&back.Intent).push(entryOf(back))
@@ -114,8 +118,10 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 
 // do works on a job and returns it where it then waits for a worker again, nil where it does not.
 func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
-	op := e.fresh
-	if op == nil {
+	j := &Job{Life: intent.Life{Generation: 1}, Rules: h.rules}
+	if f := e.fresh; f != nil {
+		j.Op, j.Request, j.Header = f.op, f.request, f.header
+	} else {
 		r, err := q.Ledger.Get(ctx, e.id)
 		switch {
 		case errors.Is(err, ledger.ErrNotFound):
@@ -123,9 +129,9 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 		case err != nil:
 			return q.later(e, h.line)
 		}
-		op = q.Log.Load(r).Patient()
+		j.Op = q.Log.Load(r).Patient()
 	}
-	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: h.rules}
+	op := j.Op
 	switch leased, err := q.lease(ctx, j, e.fresh != nil); {
 	case errors.Is(err, ledger.ErrUnavailable):
 		return q.later(e, h.line)

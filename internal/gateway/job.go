@@ -205,11 +205,7 @@ func (c *call) brokenJob() {
 // jobCall is the call of a job, from what the log kept of it.
 func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	head := j.Op.Head()
-	body, err := g.ledger.Body(ctx, head.ID, ledger.BodyRequest)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := g.ledger.Body(ctx, head.ID, ledger.BodyHeader)
+	body, kept, err := g.jobBodies(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -235,6 +231,18 @@ func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	c.out.ResponseWriter = nowhere{}
 	c.w = &c.out
 	return c, nil
+}
+
+// jobBodies are what is kept of a job's request, read where they are not at hand.
+func (g *edition) jobBodies(ctx context.Context, j *queue.Job) (request, header *ledger.Body, err error) {
+	if j.Request != nil && j.Header != nil {
+		return j.Request, j.Header, nil
+	}
+	if request, err = g.ledger.Body(ctx, j.Op.ID(), ledger.BodyRequest); err != nil {
+		return nil, nil, err
+	}
+	header, err = g.ledger.Body(ctx, j.Op.ID(), ledger.BodyHeader)
+	return request, header, err
 }
 
 // nowhere is the connection of a client that is none.
