@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		{"Read/Bodies", bodies},
 		{"Read/Derived", derived},
 		{"Write/Shelve", shelved},
+		{"Write/Lease", leased},
 		{"Read/DerivedKeys", derivedKeys},
 		{"Read/History", history},
 		{"List/Paging", paging},
