@@ -20,6 +20,7 @@ type entry struct {
 	created  int64
 	expires  int64 // the greatest number where it does not age
 	attempt  int
+	crashes  int
 	priority int8           // 0 goes first
 	fresh    *ledger.Record // what was written of it a moment ago; a lease on it is refused if it has moved since
 }
@@ -27,7 +28,7 @@ type entry struct {
 var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}
 
 func entryOf(r *ledger.Record) *entry {
-	e := &entry{id: r.ID, created: r.CreatedAt.UnixMicro(), expires: 1<<63 - 1, attempt: r.Attempt, priority: 1}
+	e := &entry{id: r.ID, created: r.CreatedAt.UnixMicro(), expires: 1<<63 - 1, attempt: r.Attempt, crashes: r.Crashes, priority: 1}
 	if p, ok := priorities[r.Priority]; ok {
 		e.priority = p
 	}
@@ -99,7 +100,11 @@ func (h *entries) Pop() any {
 }
 
 // lineKey is all that a policy and a route can tell jobs apart by.
-type lineKey struct{ tenant, workflow, owner, provider, path, endpoint, model string }
+type lineKey struct {
+	tenant, workflow, owner, provider, path, endpoint, model string
+	// last marks those that the next crash of their worker gives up.
+	last bool
+}
 
 // line is the jobs of one kind: they have the same rules, and stand or run together.
 type line struct {
@@ -116,7 +121,7 @@ type line struct {
 
 // lineOf finds or makes the line of a job.
 func (q *Queue) lineOf(r *ledger.Record) *line {
-	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel}
+	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel, q.lastChance(r)}
 	if l := q.lines[k]; l != nil {
 		return l
 	}
@@ -124,6 +129,16 @@ func (q *Queue) lineOf(r *ledger.Record) *line {
 	q.rule(l)
 	q.lines[k] = l
 	return l
+}
+
+// lastChance reports whether one more crash ends a job that has been through some. Workers die with all that they have in
+// hand, and only one of it was the cause: of such jobs one at a time is begun, so that each is given up for a crash of its own.
+func (q *Queue) lastChance(r *ledger.Record) bool {
+	if r.Crashes == 0 || mutant.On("crash-takes-all") {
+		return false
+	}
+	most := q.Rules(&r.Intent).MaxAttempts
+	return most > 0 && r.Crashes+1 >= most
 }
 
 // rule gives a line the rules that hold for it now.

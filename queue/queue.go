@@ -97,6 +97,7 @@ type Queue struct {
 	hands   map[string]time.Time // since when a worker has it, in ledger time
 	seen    census               // by lane, as the log was last read
 	working int
+	last    int  // of those, jobs that the next crash gives up: one at most
 	partial bool // the log has more than is known
 	idle    chan struct{}
 }
@@ -276,6 +277,9 @@ func (q *Queue) fill(ctx context.Context) time.Duration {
 		e := l.pop()
 		h := l.take()
 		q.working++
+		if l.key.last {
+			q.last++
+		}
 		q.hands[e.id] = q.Ledger.Now()
 		go q.work(context.WithoutCancel(ctx), e, h)
 	}
@@ -292,6 +296,8 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 		switch {
 		case len(l.ready.list) == 0:
 			q.drop(l)
+		case l.key.last && q.last > 0:
+			// the worker that has one wakes us
 		case now.Before(l.until):
 			next = min(next, l.until.Sub(now))
 		case !l.slots.Fits(bulkhead.Batch):

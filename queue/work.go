@@ -40,6 +40,9 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 		h.slots.Release(bulkhead.Batch)
 	}
 	l.working--
+	if l.key.last {
+		q.last--
+	}
 	looked = q.known[e.id]
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
@@ -89,7 +92,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 func (q *Queue) later(e *entry, l *line) *ledger.Record {
 	r := &ledger.Record{Intent: l.head}
 	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
-	r.CreatedAt, r.Attempt = time.UnixMicro(e.created), e.attempt
+	r.CreatedAt, r.Attempt, r.Crashes = time.UnixMicro(e.created), e.attempt, e.crashes
 	r.ReadyAt = q.Ledger.Now().Add(storeWait)
 	for word, p := range priorities {
 		if p == e.priority {

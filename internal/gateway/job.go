@@ -268,7 +268,11 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	if err := c.job.Op.Dispatch(c.exec.next); err != nil {
+	err := c.job.Op.Dispatch(c.exec.next)
+	switch {
+	case errors.Is(err, intent.ErrAged):
+		return errorf(CodeDeadline, "its max_queue_age is over")
+	case err != nil:
 		return c.storeAway(err)
 	}
 	c.exec.took(c.job.Op, c.job.Op.Head().CreatedAt)

@@ -24,8 +24,6 @@ const (
 const (
 	// told is what the throttled far side asks for. It is longer than what is waited for in place (semantics 36).
 	told = 3 * time.Second
-	// shortAge is the max_queue_age_ms of jobs that are to be done soon or not at all.
-	shortAge = 2 * time.Second
 )
 
 // The far side's weather. Whatever it is, some calls fail after their effect, and some jobs always fail.
@@ -67,12 +65,12 @@ func (r *rig) control(method, url, body string) {
 // on them, and holds what has become of each to the far side's own count and to what its submitter wrote down.
 func TestJobsSurviveTheirWorkers(t *testing.T) {
 	s := &season{rig: newRig(t), rnd: rand.New(rand.NewPCG(seed(t), 6))}
-	jobs, kills := jobCount/16, 8
+	jobs, kills, age := jobCount/16, 8, 2*time.Second
 	if full() {
-		jobs, kills = jobCount, jobKills
+		jobs, kills, age = jobCount, jobKills, 20*time.Second
 	}
 	for i := range jobs {
-		s.all = append(s.all, newReceipt(s.rnd, i))
+		s.all = append(s.all, newReceipt(s.rnd, i, age))
 	}
 	s.turn("well")
 	s.backlog(s.all[:jobs/4])
@@ -114,7 +112,8 @@ func TestJobsSurviveTheirWorkers(t *testing.T) {
 	}
 }
 
-func newReceipt(rnd *rand.Rand, i int) *receipt {
+// newReceipt draws a job. Some are to be done within age, or not at all.
+func newReceipt(rnd *rand.Rand, i int, age time.Duration) *receipt {
 	c := &receipt{op: fmt.Sprintf("job-%d", i), workflow: "jobs", word: "hello"}
 	c.priority = [...]string{"low", "normal", "high"}[rnd.IntN(3)]
 	switch n := rnd.IntN(100); {
@@ -125,7 +124,7 @@ func newReceipt(rnd *rand.Rand, i int) *receipt {
 	case n < 52:
 		c.workflow, c.word, c.owner = "lined", "lined", fmt.Sprintf("owner-%d", rnd.IntN(4))
 	case n < 62:
-		c.age = shortAge
+		c.age = age
 	}
 	c.body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%s op=%s"}]}`, c.word, c.op)
 	return c
@@ -137,13 +136,19 @@ func (s *season) backlog(jobs []*receipt) {
 	s.t.Helper()
 	s.start("")
 	s.serve.Store(s.gateway)
-	s.control(http.MethodPost, s.gateway.Admin+"/holdfast/v1/routes/pause", `{"route":"*","reason":"a backlog is built up"}`)
+	s.pause()
 	var submitters sync.WaitGroup
 	s.submit(s.t.Context(), &submitters, jobs)
 	submitters.Wait()
 	s.resumed = time.Now()
 	s.control(http.MethodPost, s.gateway.Admin+"/holdfast/v1/routes/resume", `{"route":"*","reason":"it is built up"}`)
 	s.kill()
+}
+
+// pause keeps this gateway from sending anything.
+func (r *rig) pause() {
+	r.t.Helper()
+	r.control(http.MethodPost, r.gateway.Admin+"/holdfast/v1/routes/pause", `{"route":"*","reason":"a backlog is built up"}`)
 }
 
 // life starts a gateway and kills it after a time.

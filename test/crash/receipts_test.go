@@ -162,7 +162,7 @@ func (s *season) judgeOrder(b *book) {
 	first := func(c *receipt) time.Time { return calls[c.op][0].Start }
 	lines := map[string][]*receipt{}
 	for _, c := range s.all {
-		if len(calls[c.op]) > 0 && b.byID[c.id] != nil {
+		if r := b.byID[c.id]; r != nil && len(calls[c.op]) > 0 && undisturbed(r, len(calls[c.op])) {
 			lines[c.workflow+" "+c.owner] = append(lines[c.workflow+" "+c.owner], c)
 		}
 	}
@@ -172,7 +172,7 @@ func (s *season) judgeOrder(b *book) {
 			overtaken := []string(nil)
 			for _, c := range line {
 				waited := c.received.Before(d.sent) || c.received.Before(s.resumed) && first(d).After(s.resumed)
-				if c == d || !waited || !c.before(d) || !undisturbed(b.byID[c.id], len(calls[c.op])) {
+				if c == d || !waited || !c.before(d) {
 					continue
 				}
 				if held++; first(c).After(first(d)) {
