@@ -7,7 +7,6 @@ package queue
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -330,7 +329,7 @@ func (q *Queue) bar(l *line, now time.Time) time.Duration {
 	if wait <= 0 {
 		return 0
 	}
-	wait += rand.N(min(wait/10, maxSpread) + time.Millisecond)
+	wait = Spread(wait)
 	l.until, l.barred = now.Add(wait), true
 	return wait
 }

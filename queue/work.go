@@ -161,8 +161,13 @@ func (q *Queue) finish(j *Job, rest Rest) {
 		q.say(j, err)
 		return
 	}
-	wait := rest.Wait + rand.N(min(rest.Wait/10, maxSpread)+time.Millisecond)
-	q.say(j, j.Op.Release(q.Ledger.Now().Add(wait), rest.Reason, rest.Rule))
+	q.say(j, j.Op.Release(q.Ledger.Now().Add(Spread(rest.Wait)), rest.Reason, rest.Rule))
+}
+
+// Spread is a wait of many for the same moment: at least wait, and by chance up to a tenth more, so that they do not come in
+// one instant (design.md §4).
+func Spread(wait time.Duration) time.Duration {
+	return wait + rand.N(min(wait/10, maxSpread)+time.Millisecond)
 }
 
 // settle ends a job for a condition: in a lane, or for good where the policy names none.

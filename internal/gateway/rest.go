@@ -4,6 +4,7 @@ import (
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/queue"
 )
 
 // deciding is the policy that a decision about e goes by.
@@ -65,7 +66,10 @@ func parkedBecause(d decision.Decision) string {
 
 // backToLane gives the job up until its time has come. The delay has its jitter from the decision.
 func (e *execution) backToLane(o *outcome, d decision.Decision) error {
-	ready := e.readyAt(d.Delay)
+	ready := e.readyAt(queue.Spread(d.Delay))
+	if mutant.On("release-at-once") {
+		ready = e.readyAt(d.Delay)
+	}
 	if mutant.On("snooze-ignores-wait") {
 		ready = e.readyAt(0)
 	}

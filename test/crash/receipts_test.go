@@ -242,9 +242,9 @@ func tooOld(e ledger.Event) bool { return strings.HasPrefix(e.Reason, "max_queue
 // workers' hands.
 func (s *season) judgeWaits(b *book) {
 	s.t.Helper()
-	waited, windows, most := 0, 0, 0
+	waited, windows, most, calls := 0, 0, 0, s.byOp()
 	for _, c := range s.all {
-		list := s.byOp()[c.op]
+		list := calls[c.op]
 		if b.byID[c.id] == nil || !allRecorded(b.byID[c.id], list) {
 			continue
 		}
