@@ -116,7 +116,9 @@ type line struct {
 	slots   *bulkhead.Semaphore // of the concurrency key, shared by all lines that come to it
 	working int
 	until   time.Time // nothing of it is started before
-	barred  bool
+	barred  bool      // what is begun next is a probe
+	spread  time.Duration
+	calm    time.Time // until then they go one after the other
 }
 
 // lineOf finds or makes the line of a job.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -28,9 +30,8 @@ type bubble struct {
 	far    pipes
 	policy *policy.Config
 	store  ledger.Ledger
-	log    *intent.Log
-	gw     *gateway.Gateway
-	stop   func()
+	life   *life
+	gw     *gateway.Gateway // its gateway
 }
 
 // inBubble runs f in fake time, with the provider far.
@@ -52,31 +53,57 @@ func inBubble(t *testing.T, yaml string, far http.Handler, f func(*bubble)) {
 	})
 }
 
+// start opens the store, as the one engine of its time.
 func (b *bubble) start() {
 	b.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	l, err := sqlite.Open(ctx, sqlite.Config{Path: "/bubble.db", Env: "test", Disk: b.disk, Readers: 1})
+	l, err := sqlite.Open(context.Background(), sqlite.Config{Path: "/bubble.db", Env: "test", Disk: b.disk, Readers: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.store, b.log = l, intent.New(intent.Config{Ledger: l, Exclusive: true})
-	if _, err := b.log.Recover(ctx); err != nil {
+	b.store = l
+	b.life = b.engine(true)
+	b.gw = b.life.gw
+}
+
+func (b *bubble) close() {
+	b.Helper()
+	b.life.stop()
+	if err := b.store.Close(); err != nil {
+		b.Error(err)
+	}
+}
+
+// life is an engine on the store. freeze ends its heartbeat and leaves its calls as they are, as SIGSTOP does.
+type life struct {
+	gw           *gateway.Gateway
+	freeze, stop func()
+}
+
+// engine starts an engine; unless it is alone, others work on the same store.
+func (b *bubble) engine(alone bool) *life {
+	b.Helper()
+	log := intent.New(intent.Config{Ledger: b.store, Exclusive: alone})
+	if _, err := log.Recover(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	calls := upstream.New(upstream.Config{DialContext: b.far.dial})
-	routes := route.New(route.Config{Cooldowns: l})
-	if err := routes.Load(ctx); err != nil {
+	routes := route.New(route.Config{Cooldowns: b.store})
+	if err := routes.Load(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	if b.gw, err = gateway.New(ctx, gateway.Config{Policy: b.policy, Ledger: l, Log: b.log, Upstream: calls, Routes: routes}); err != nil {
+	gw, err := gateway.New(b.Context(), gateway.Config{Policy: b.policy, Ledger: b.store, Log: log, Upstream: calls, Routes: routes})
+	if err != nil {
 		b.Fatal(err)
 	}
+	beating, freeze := context.WithCancel(context.Background())
+	working, rest := context.WithCancel(context.Background())
 	ended := make(chan error, 2)
-	go func() { ended <- b.log.Run(ctx) }()
-	go func() { ended <- b.gw.Jobs().Run(ctx) }()
-	b.stop = func() {
-		stop()
-		b.gw.Drain(context.Background())
+	go func() { ended <- log.Run(beating) }()
+	go func() { ended <- gw.Jobs().Run(working) }()
+	return &life{gw: gw, freeze: freeze, stop: func() {
+		rest()
+		freeze()
+		gw.Drain(context.Background())
 		for range 2 {
 			if err := <-ended; err != nil {
 				b.Error(err)
@@ -84,23 +111,15 @@ func (b *bubble) start() {
 		}
 		calls.CloseIdle()
 		routes.Close()
-	}
-}
-
-func (b *bubble) close() {
-	b.Helper()
-	b.stop()
-	b.log.Close()
-	if err := b.store.Close(); err != nil {
-		b.Error(err)
-	}
+		log.Close()
+	}}
 }
 
 // submit has a call of op done later.
-func (b *bubble) submit(op string) string {
+func (b *bubble) submit(op, workflow string) string {
 	b.Helper()
 	rec, _, err := b.gw.SubmitJob(httptest.NewRequest("POST", "/holdfast/v1/jobs", nil), gateway.JobRequest{Path: "/v1/chat/completions",
-		IdempotencyKey: op, Body: json.RawMessage(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"op=%s"}]}`, op))})
+		IdempotencyKey: op, Workflow: workflow, Body: json.RawMessage(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"op=%s"}]}`, op))})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -145,7 +164,16 @@ env: test
 providers:
   openai: {type: openai, base_url: "http://127.0.0.1/v1", api_key: "sk-jobs"}
 workflows:
+  act: {match: {paths: ["/by-name-only"]}, effect: external, retry: {base: 1ms, max: 2ms}}
   default: {retry: {base: 1ms, max: 2ms}, breaker: {failure_threshold: 30}}
 `
+
+// opOf is the operation that a request names.
+func opOf(r *http.Request) string {
+	body, _ := io.ReadAll(r.Body)
+	_, op, _ := strings.Cut(string(body), "op=")
+	op, _, _ = strings.Cut(op, `"`)
+	return op
+}
 
 const completion = `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}]}`

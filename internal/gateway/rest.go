@@ -1,9 +1,12 @@
 package gateway
 
 import (
+	"errors"
+
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
 )
 
@@ -48,7 +51,10 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	default:
 		return false
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrStale) && !o.recorded:
+		e.cameLate(lateWord{o.ending(), o.body})
+	case err != nil:
 		e.g.logger.Error("a job could not be put back; recovery finds it", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(o.verdict)

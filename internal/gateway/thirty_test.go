@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -24,9 +23,7 @@ type throttle struct {
 }
 
 func (p *throttle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body)
-	_, op, _ := strings.Cut(string(body), "op=")
-	op, _, _ = strings.Cut(op, `"`)
+	op := opOf(r)
 	p.mu.Lock()
 	_, known := p.first[op]
 	if known {
@@ -64,7 +61,7 @@ func TestThirtyWorkersAreToldToWait(t *testing.T) {
 				p.all = make(chan struct{})
 				var ids []string
 				for i := range workers {
-					ids = append(ids, b.submit(fmt.Sprint("job-", i)))
+					ids = append(ids, b.submit(fmt.Sprint("job-", i), "default"))
 				}
 				time.Sleep(2 * time.Second)
 				if restarts {

@@ -194,16 +194,16 @@ func (s *season) judgeOrder(b *book) {
 // undisturbed reports whether the far side heard of a job when it was taken from the queue first: its worker did not die
 // with it before, nor gave it back.
 func undisturbed(r *seen, calls int) bool {
-	leased, attempts := 0, 0
+	attempts := 0
 	for _, e := range r.events {
 		switch {
 		case e.Kind == "attempt":
 			attempts++
-		case e.Kind == "transition" && attempts == 0 && e.To == ledger.Created && e.From == ledger.Created:
-			leased++
+		case attempts == 0 && e.Kind == "transition" && e.From == ledger.Created && e.To == ledger.Created && e.Reason != "leased by a worker":
+			return false
 		}
 	}
-	return leased == 1 && calls == attempts
+	return calls == attempts
 }
 
 // judgeAges: what is older than its max_queue_age is not dispatched, and that age begins with the submission.
