@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -36,13 +37,22 @@ func worker(file string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	q := queue.New(queue.Config{Ledger: l, Log: log, Workers: 8, Rules: func(*ledger.Intent) queue.Rules { return poisonRules },
+	const workers = 8
+	var inHand atomic.Int64 // but for the poison
+	q := queue.New(queue.Config{Ledger: l, Log: log, Workers: workers, Rules: func(*ledger.Intent) queue.Rules { return poisonRules },
 		Work: func(_ context.Context, j *queue.Job) queue.Rest {
 			if strings.HasSuffix(j.Op.Head().Key, "poison") {
+				for range 50 { // until all other workers have something in hand, if there is so much
+					if <-time.After(time.Millisecond); inHand.Load() == workers-1 {
+						break
+					}
+				}
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
 			}
-			<-time.After(20 * time.Millisecond)
+			inHand.Add(1)
+			defer inHand.Add(-1)
+			<-time.After(100 * time.Millisecond)
 			err := j.Op.Dispatch(intent.Attempt{Route: "r", Tier: "t", Model: "m"})
 			if err == nil {
 				err = j.Op.Settle(intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess}, Outcome: ledger.OutcomeSuccess}, false, nil)
