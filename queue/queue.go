@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -63,9 +64,9 @@ type Config struct {
 	// Work does a leased job: when it returns, the job has ended, is back in its lane or parked, or is still leased with
 	// nothing on its way; then Rest says what follows.
 	Work func(ctx context.Context, j *Job) Rest
-	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. It
-	// takes nothing. Nil: never.
-	Barred func(*ledger.Intent) time.Duration
+	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. With probe
+	// what becomes of the first behind it says whether others may follow. It takes nothing. Nil: never.
+	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
 	// Workers is how many jobs are worked on at a time. Default 64.
 	Workers int
 	Logger  *slog.Logger
@@ -102,6 +103,7 @@ type Queue struct {
 	hands   map[string]time.Time // since when a worker has it, in ledger time
 	seen    census               // by lane, as the log was last read
 	working int
+	last    int  // of those, jobs that the next crash gives up: one at most
 	partial bool // the log has more than is known
 	idle    chan struct{}
 	running context.Context // of Run; nil: nobody works
@@ -117,7 +119,7 @@ func New(c Config) *Queue {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Barred == nil {
-		c.Barred = func(*ledger.Intent) time.Duration { return 0 }
+		c.Barred = func(*ledger.Intent) (time.Duration, bool) { return 0, false }
 	}
 	return &Queue{Config: c, nudge: make(chan struct{}, 1), group: bulkhead.NewGroup(mostKnown), lines: map[lineKey]*line{}, known: map[string]bool{},
 		hands: map[string]time.Time{}}
@@ -202,7 +204,7 @@ func (q *Queue) enter(r *ledger.Record, e *entry) {
 	default:
 		e.fresh = nil
 	}
-	q.lineOf(&r.Intent).push(e)
+	q.lineOf(&r.Intent, r.Crashes).push(e)
 	q.wake()
 }
 
@@ -321,14 +323,10 @@ func (q *Queue) next() (*entry, hands, time.Duration) {
 	if l == nil {
 		return nil, hands{}, wait
 	}
-	if l.barred {
-		// Behind a bar the first goes alone: what becomes of it says whether the others may follow.
-		l.barred, l.until = false, now.Add(probeGap)
-	}
+	l.pace(now, q.Workers)
 	e := l.pop()
-	q.working++
 	q.hands[e.id] = now
-	return e, l.take(), wait
+	return e, q.take(l), wait
 }
 
 // free reports whether a worker may take a job.
@@ -346,6 +344,8 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 		switch {
 		case len(l.ready.list) == 0:
 			q.drop(l)
+		case l.key.last && q.last > 0:
+			// the worker that has one wakes us
 		case now.Before(l.until):
 			next = min(next, l.until.Sub(now))
 		case !l.slots.Fits(bulkhead.Batch):
@@ -364,17 +364,33 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 const (
 	// probeGap is how long the first job behind a bar is ahead of the next.
 	probeGap = 100 * time.Millisecond
-	// maxSpread bounds the time over which those are spread that waited for the same moment.
+	// maxSpread bounds the time over which those are spread that waited for the same moment; probeGap is its least.
 	maxSpread = time.Second
 )
 
 // bar asks whether a line's jobs may be started, and keeps the answer.
 func (q *Queue) bar(l *line, now time.Time) time.Duration {
-	wait := q.Barred(&l.head)
+	wait, probe := q.Barred(&l.head)
 	if wait <= 0 {
 		return 0
 	}
-	wait += rand.N(min(wait/10, maxSpread) + time.Millisecond)
-	l.until, l.barred = now.Add(wait), true
+	wait = Spread(wait)
+	if l.until = now.Add(wait); probe {
+		l.barred, l.spread = true, max(l.spread, min(max(wait/10, probeGap), maxSpread))
+	}
 	return wait
+}
+
+// pace says when the next of a line may follow the one that is begun now. Behind a bar the first goes alone: what becomes of
+// it says whether others may follow. Those that wait then do so one after the other, for all of them waited for the same
+// moment (design.md §4).
+func (l *line) pace(now time.Time, workers int) {
+	switch {
+	case l.barred:
+		l.until = now.Add(probeGap)
+		l.barred, l.calm, l.spread = false, l.until.Add(l.spread), 0
+	case now.Before(l.calm) && !mutant.On("release-at-once"):
+		gap := l.calm.Sub(now) / time.Duration(max(1, min(len(l.ready.list), workers)))
+		l.until = now.Add(rand.N(2*gap + 1))
+	}
 }

@@ -63,11 +63,11 @@ func TestSubmissionTakesNobodysPlace(t *testing.T) {
 	}
 	live(t, func(r *rig) {
 		opens := time.Now().Add(time.Minute)
-		q := r.queue(queue.Config{Workers: 2, Barred: func(h *ledger.Intent) time.Duration {
+		q := r.queue(queue.Config{Workers: 2, Barred: func(h *ledger.Intent) (time.Duration, bool) {
 			if h.OwnerKey == "barred" {
-				return time.Until(opens)
+				return time.Until(opens), true
 			}
-			return 0
+			return 0, false
 		}, Rules: func(h *ledger.Intent) queue.Rules { return queue.Rules{Key: h.OwnerKey, Limit: 1, MaxAttempts: 3} },
 			Work: r.work(10*time.Second, r.succeed)})
 		owned := func(owner string) func(*intent.Begin) { return func(b *intent.Begin) { b.Head.OwnerKey = owner } }

@@ -61,13 +61,13 @@ func (q *Queue) reserve(b *intent.Begin) (h hands, ok bool) {
 	if q.hire(); !q.free() || len(q.known) >= mostKnown { // those that wait go first
 		return h, false
 	}
-	l := q.lineOf(&b.Head)
+	l := q.lineOf(&b.Head, 0)
 	if (l.barred || now.Before(l.until) || !l.slots.Fits(bulkhead.Batch) || q.bar(l, now) > 0) && !mutant.On("reserve-out-of-turn") {
 		q.drop(l)
 		return h, false
 	}
-	q.working++
-	return l.take(), true
+	l.pace(now, q.Workers)
+	return q.take(l), true
 }
 
 // unreserve gives back what was kept for a job that was not submitted.
@@ -96,6 +96,9 @@ func (q *Queue) giveBack(h hands) {
 		h.slots.Release(bulkhead.Batch)
 	}
 	h.line.working--
+	if h.line.key.last {
+		q.last--
+	}
 	q.drop(h.line)
 }
 
@@ -111,7 +114,7 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 	}
 	if back != nil {
 		q.known[e.id], looked = false, false
-		q.lineOf(&back.Intent).push(entryOf(back))
+		q.lineOf(&back.Intent, back.Crashes).push(entryOf(back))
 	}
 	q.giveBack(h)
 	return looked
@@ -156,7 +159,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 func (q *Queue) later(e *entry, l *line) *ledger.Record {
 	r := &ledger.Record{Intent: l.head}
 	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
-	r.CreatedAt, r.Attempt = time.UnixMicro(e.created), e.attempt
+	r.CreatedAt, r.Attempt, r.Crashes = time.UnixMicro(e.created), e.attempt, e.crashes
 	r.ReadyAt = q.Ledger.Now().Add(storeWait)
 	for word, p := range priorities {
 		if p == e.priority {
@@ -174,7 +177,7 @@ func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err
 		return true, nil
 	case !ready(j.Op.Head(), &st):
 		return false, nil
-	case !st.ExpiresAt.IsZero() && !q.Ledger.Now().Before(st.ExpiresAt):
+	case !st.ExpiresAt.IsZero() && !q.Ledger.Now().Before(st.ExpiresAt) && !mutant.On("age-ignored"):
 		return false, nil // the log parks it
 	}
 	if !fresh || st.Attempt > 0 || st.Crashes > 0 {
@@ -234,8 +237,13 @@ func (q *Queue) finish(j *Job, rest Rest) {
 		q.say(j, err)
 		return
 	}
-	wait := rest.Wait + rand.N(min(rest.Wait/10, maxSpread)+time.Millisecond)
-	q.say(j, j.Op.Release(q.Ledger.Now().Add(wait), rest.Reason, rest.Rule))
+	q.say(j, j.Op.Release(q.Ledger.Now().Add(Spread(rest.Wait)), rest.Reason, rest.Rule))
+}
+
+// Spread is a wait of many for the same moment: at least wait, and by chance up to a tenth more, so that they do not come in
+// one instant (design.md §4).
+func Spread(wait time.Duration) time.Duration {
+	return wait + rand.N(min(wait/10, maxSpread)+time.Millisecond)
 }
 
 // settle ends a job for a condition: in a lane, or for good where the policy names none.

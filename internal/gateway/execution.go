@@ -86,6 +86,7 @@ type execution struct {
 	served    string
 	seen      *sighting // under its derived key
 	answered  *stored
+	word      lateWord // what is to land
 }
 
 // newExecution prepares what c asks for. The caller is its first client.
