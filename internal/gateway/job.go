@@ -276,7 +276,10 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	if err := c.job.Op.Dispatch(c.exec.next); err != nil {
+	switch err := c.job.Op.Dispatch(c.exec.next); {
+	case errors.Is(err, ledger.ErrStale):
+		return &Error{Code: CodeInFlight, Message: "the job was cancelled or taken over before it was sent", Err: err}
+	case err != nil:
 		return c.storeAway(err)
 	}
 	c.exec.took(c.job.Op, c.job.Op.Head().CreatedAt)
