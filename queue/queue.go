@@ -218,6 +218,9 @@ func (q *Queue) wake() {
 // Run gives jobs to workers until ctx ends, and returns when no worker has one. A worker is not interrupted: the caller
 // ends what takes too long.
 func (q *Queue) Run(ctx context.Context) error {
+	if err := q.Log.Alive(ctx); err != nil && ctx.Err() == nil {
+		q.Logger.Warn("heartbeat not written", "error", err)
+	}
 	q.mu.Lock()
 	q.running = ctx
 	q.mu.Unlock()

@@ -173,7 +173,7 @@ func (q *Queue) later(e *entry, l *line) *ledger.Record {
 func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err error) {
 	st := j.Op.Status()
 	switch {
-	case fresh && st.LeaseOwner != "":
+	case fresh && (st.LeaseOwner != "" || mutant.On("leased-in-memory")):
 		return true, nil
 	case !ready(j.Op.Head(), &st):
 		return false, nil

@@ -276,10 +276,11 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	err := c.job.Op.Dispatch(c.exec.next)
-	switch {
+	switch err := c.job.Op.Dispatch(c.exec.next); {
 	case errors.Is(err, intent.ErrAged):
 		return errorf(CodeDeadline, "its max_queue_age is over")
+	case errors.Is(err, ledger.ErrStale):
+		return &Error{Code: CodeInFlight, Message: "the job was cancelled or taken over before it was sent", Err: err}
 	case err != nil:
 		return c.storeAway(err)
 	}
