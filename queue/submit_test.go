@@ -64,7 +64,7 @@ func TestSubmissionTakesNobodysPlace(t *testing.T) {
 	live(t, func(r *rig) {
 		opens := time.Now().Add(time.Minute)
 		q := r.queue(queue.Config{Workers: 2, Barred: func(h *ledger.Intent) (time.Duration, bool) {
-			if h.OwnerKey == "barred" {
+			if h.RequestedModel == "barred" {
 				return time.Until(opens), true
 			}
 			return 0, false
@@ -76,7 +76,7 @@ func TestSubmissionTakesNobodysPlace(t *testing.T) {
 			waits(r, r.submit(q, "beyond the limit", owned("a")))
 			waits(r, r.submit(q, "later", owned("b"), func(b *intent.Begin) { b.ReadyAt = r.store.Now().Add(time.Hour) }))
 			waits(r, r.submit(q, "approval", owned("b"), func(b *intent.Begin) { b.Lane = intent.LaneReview }))
-			waits(r, r.submit(q, "behind a bar", owned("barred")))
+			waits(r, r.submit(q, "behind a bar", func(b *intent.Begin) { b.Head.RequestedModel = "barred" }))
 			if rec := r.get(r.submit(q, "free", owned("c"))); rec.LeaseOwner == "" {
 				r.Errorf("a free worker did not take it: %+v", rec.Status)
 			}

@@ -8,7 +8,6 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -30,12 +29,13 @@ func (q *Queue) work(ctx context.Context, e *entry, h hands) {
 func (q *Queue) another() (*entry, hands) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.working--
-	e, h, wait := q.next()
+	q.released()
+	e, h, _ := q.next()
+	q.hire() // what was waited for may let more pass than one
 	if e == nil {
 		q.left()
 	}
-	if e == nil || wait < sweepEvery { // Run has to look at the clock again
+	if now := q.Ledger.Now(); now.Add(q.quiet(now)).Before(q.rings) { // Run has to look at the clock sooner
 		q.wake()
 	}
 	return e, h
@@ -58,15 +58,16 @@ func (q *Queue) reserve(b *intent.Begin) (h hands, ok bool) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.hire(); !q.free() || len(q.known) >= mostKnown { // those that wait go first
+	if q.hire(); !q.idles() { // those that wait go first
 		return h, false
 	}
 	l := q.lineOf(&b.Head, 0)
-	if (l.barred || now.Before(l.until) || !l.slots.Fits(bulkhead.Batch) || q.bar(l, now) > 0) && !mutant.On("reserve-out-of-turn") {
+	w := l.way
+	if (w.shut || w.barred || w.partial || !q.room(w) || q.obstacle(l) != nil || q.bar(w, now)) && !mutant.On("reserve-out-of-turn") {
 		q.drop(l)
 		return h, false
 	}
-	l.pace(now, q.Workers)
+	q.pace(w, now)
 	return q.take(l), true
 }
 
@@ -75,7 +76,7 @@ func (q *Queue) unreserve(h hands) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.giveBack(h)
-	q.working--
+	q.released()
 	q.left()
 	q.wake()
 }
@@ -83,38 +84,26 @@ func (q *Queue) unreserve(h hands) {
 // begin has a worker do the job that it was kept for.
 func (q *Queue) begin(e *entry, h hands) {
 	q.mu.Lock()
-	q.known[e.id], q.hands[e.id] = false, q.Ledger.Now()
+	q.known[e.id], q.hands[e.id] = e, q.Ledger.Now()
 	q.keep(e)
 	ctx := context.WithoutCancel(q.running) // Run waits for this worker
 	q.mu.Unlock()
 	go q.work(ctx, e, h)
 }
 
-// giveBack frees what a worker has of a line.
-func (q *Queue) giveBack(h hands) {
-	if h.slots != nil {
-		h.slots.Release(bulkhead.Batch)
-	}
-	h.line.working--
-	if h.line.key.last {
-		q.last--
-	}
-	q.drop(h.line)
-}
-
 // put takes a job out of the worker's hands, and reports whether it has to be looked at once more.
 func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	looked = q.known[e.id]
+	looked = e.looked
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
-	if e.fresh != nil {
-		q.kept -= e.fresh.size
-	}
+	q.discount(e)
 	if back != nil {
-		q.known[e.id], looked = false, false
-		q.lineOf(&back.Intent, back.Crashes).push(entryOf(back))
+		again := entryOf(back)
+		again.sweep, looked = q.sweeps, false
+		q.known[e.id] = again
+		q.push(q.lineOf(&back.Intent, back.Crashes), again)
 	}
 	q.giveBack(h)
 	return looked
@@ -131,14 +120,14 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 		case errors.Is(err, ledger.ErrNotFound):
 			return nil
 		case err != nil:
-			return q.later(e, h.line)
+			return q.unread(e, h.line)
 		}
 		j.Op = q.Log.Load(r).Patient()
 	}
 	op := j.Op
 	switch leased, err := q.lease(ctx, j, e.fresh != nil); {
 	case errors.Is(err, ledger.ErrUnavailable):
-		return q.later(e, h.line)
+		return q.unread(e, h.line)
 	case err != nil || !leased:
 		return nil // somebody else has it, it was cancelled, or its time is over
 	}
@@ -152,11 +141,15 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 	if !ready(op.Head(), &st) {
 		return nil
 	}
-	return &ledger.Record{Intent: *op.Head(), Status: st}
+	back := &ledger.Record{Intent: *op.Head(), Status: st}
+	if q.As != nil && j.Life.Said != nil {
+		back.Intent = q.As(back.Intent, j.Life.Said)
+	}
+	return back
 }
 
-// later is a job of which nothing is known but what the schedule knew: the store is away.
-func (q *Queue) later(e *entry, l *line) *ledger.Record {
+// unread is a job of which nothing is known but what the schedule knew: the store is away.
+func (q *Queue) unread(e *entry, l *line) *ledger.Record {
 	r := &ledger.Record{Intent: l.head}
 	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
 	r.CreatedAt, r.Attempt, r.Crashes = time.UnixMicro(e.created), e.attempt, e.crashes
