@@ -6,7 +6,8 @@ import "github.com/holdfast-ai/holdfast/internal/mutant"
 // of a route, or those on their last chance.
 type gate struct {
 	name    string
-	limit   int // 0: a share of what is free
+	limit   int   // 0: a share of what is free
+	within  *gate // of a route: its provider
 	working int
 	holders int           // lines
 	before  ranked[*line] // that found no room; of the first of them the next job is
@@ -14,11 +15,12 @@ type gate struct {
 }
 
 // A route that takes long, or hangs, must leave workers for the others, which nobody has to configure. It may have three times
-// as many as it leaves: of 64 workers one route has at most 48, and each further one three quarters of what those before it
-// have left. All routes of a provider together leave an eighth. Of fewer than four workers no share is worth its price.
+// as many as it leaves, to all and to the other routes of its provider; all those together leave a sixteenth. So of 64
+// workers one route has at most 45, a second one twelve of the rest, and the routes of one provider 60. Of fewer than four
+// workers no share is worth its price.
 const (
 	routeShare    = 3
-	providerRest  = 8
+	providerRest  = 16
 	fewestWorkers = 4
 )
 
@@ -30,12 +32,12 @@ func (q *Queue) fits(g *gate) bool {
 	case g.working == 0 || q.Workers < fewestWorkers || mutant.On("one-route-takes-all"):
 		return true
 	}
-	return g.working+1 <= routeShare*(q.Workers-q.working-1)
+	return g.working+1 <= routeShare*min(q.Workers-q.working-1, g.within.limit-g.within.working)
 }
 
 // providerLimit is how many jobs of one provider are worked on at a time.
 func (q *Queue) providerLimit() int {
-	if q.Workers < fewestWorkers {
+	if q.Workers < fewestWorkers || mutant.On("one-route-takes-all") {
 		return q.Workers
 	}
 	return q.Workers - max(1, q.Workers/providerRest)
@@ -56,7 +58,10 @@ func (q *Queue) gatesOf(l *line) (gates []*gate) {
 	if route == "" {
 		route = l.key.model + "\x00" + l.key.endpoint
 	}
-	return append(gates, q.hold("provider\x00"+provider, q.providerLimit()), q.hold("route\x00"+provider+"\x00"+route, 0))
+	all := q.hold("provider\x00"+provider, q.providerLimit())
+	own := q.hold("route\x00"+provider+"\x00"+route, 0)
+	own.within = all
+	return append(gates, all, own)
 }
 
 func (q *Queue) hold(name string, limit int) *gate {
@@ -121,8 +126,8 @@ func (q *Queue) released() {
 	}
 }
 
-// admit lets the first line before each gate that has room again stand with its way. Where another one than that is begun,
-// the next call lets one more pass.
+// admit lets the first line before each gate that has room again stand with its way, and those before it whose way is shut.
+// Where another one than that is begun, the next call lets one more pass.
 func (q *Queue) admit() {
 	for i := 0; i < len(q.freed); {
 		g := q.freed[i]
@@ -135,7 +140,8 @@ func (q *Queue) admit() {
 		}
 		l := g.before.first()
 		q.unplace(l)
-		q.place(l)
-		i++
+		if q.place(l); !l.way.shut {
+			i++
+		}
 	}
 }

@@ -73,8 +73,8 @@ type Config struct {
 	// As is what a job counts as in the schedule whose generation began by a person's word (intent.Life.Said): its head, changed in
 	// what Rules and Barred go by. Nil: it is as it is on record.
 	As func(head ledger.Intent, said json.RawMessage) ledger.Intent
-	// Workers is how many jobs are worked on at a time. Default 64. Of four or more, one route has three quarters at most, and
-	// one provider leaves an eighth: what hangs holds up its like alone.
+	// Workers is how many jobs are worked on at a time. Default 64. Of four or more, one route has at most three times as
+	// many as it leaves, and one provider leaves a sixteenth: what hangs holds up its like alone.
 	Workers int
 	Logger  *slog.Logger
 }
