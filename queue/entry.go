@@ -20,6 +20,7 @@ type entry struct {
 	attempt  int
 	crashes  int
 	priority int8   // 0 goes first
+	told     string // the route that named the time which it waits for; "" where none did
 	fresh    *fresh // as it was written down a moment ago; a lease on it is refused if it has moved since
 
 	line   *line           // nil: in a worker's hands
@@ -76,8 +77,14 @@ func entryOf(r *ledger.Record) *entry {
 		e.readyAt = r.ReadyAt.UnixMicro()
 	}
 	e.bucket = e.readyAt / time.Second.Microseconds()
+	if r.RetryAfter > 0 {
+		e.told = r.RouteKey
+	}
 	return e
 }
+
+// due has a job's time come.
+func (e *entry) due(now int64) { e.readyAt, e.bucket = now, now/time.Second.Microseconds() }
 
 // over reports whether its time is over: the log parks it.
 func (e *entry) over(now time.Time) bool {

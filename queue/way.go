@@ -2,6 +2,7 @@ package queue
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -111,12 +112,28 @@ func (q *Queue) pace(w *way, now time.Time) {
 }
 
 // Reopen asks for every way again whether its jobs may be started. Whoever changes something of the routes calls it, so that
-// what waits hears of it now. Behind what was a bar the first goes alone all the same.
-func (q *Queue) Reopen() {
+// what waits hears of it now. Behind what was a bar the first goes alone all the same. What waits for the time that a route has
+// named need not any more where that word is lifted; nil: of none.
+func (q *Queue) Reopen(lifted func(route string) bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.reopen()
+	if q.reopen(); lifted != nil {
+		q.lift(lifted)
+	}
 	q.wake()
+}
+
+func (q *Queue) lift(lifted func(route string) bool) {
+	now := q.Ledger.Now().UnixMicro()
+	for _, l := range q.lines {
+		for _, e := range slices.Clone(l.later.list) {
+			if e.told != "" && lifted(e.told) {
+				e.due(now)
+				l.later.moved(e)
+			}
+		}
+		q.later(l)
+	}
 }
 
 func (q *Queue) reopen() {

@@ -39,7 +39,7 @@ func (g *Gateway) Jobs() *queue.Queue { return g.jobs }
 
 func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: jobWorkers(cfg),
-		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().jobRules(head) },
+		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().scheduled(head) },
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
