@@ -1,6 +1,7 @@
 package queue_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -33,12 +34,15 @@ func BenchmarkJobs(b *testing.B) {
 	}
 	log := intent.New(intent.Config{Ledger: l, Exclusive: true})
 	var left sync.WaitGroup
+	body := bytes.Repeat([]byte("0123456789"), 65)
 	q := queue.New(queue.Config{Ledger: l, Log: log, Workers: 256, Rules: func(*ledger.Intent) queue.Rules { return queue.Rules{MaxAttempts: 3} },
 		Work: func(_ context.Context, j *queue.Job) queue.Rest {
 			defer left.Done()
 			err := j.Op.Dispatch(sent)
 			if err == nil {
-				err = j.Op.Settle(intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess}, Outcome: ledger.OutcomeSuccess}, false, nil)
+				err = j.Op.Settle(intent.Settlement{Ending: intent.Ending{End: ledger.AttemptSuccess}, Outcome: ledger.OutcomeSuccess,
+					Answer: &ledger.Answer{HTTPStatus: 200, HasBody: true}, KeepUntil: time.Now().Add(time.Hour),
+					Body: &ledger.Body{Kind: ledger.BodyAnswer, ContentType: "application/json", Data: body}}, false, nil)
 			}
 			if err != nil {
 				b.Error(err)
@@ -57,7 +61,8 @@ func BenchmarkJobs(b *testing.B) {
 		go func() {
 			for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
 				if _, err := q.Submit(intent.Begin{Claim: true, Head: ledger.Intent{Tenant: "main", Workflow: "w", Effect: ledger.EffectGeneration,
-					Key: fmt.Sprint("idem:test:main:key:", n), Method: "POST", Path: "/v1/chat/completions", Provider: "openai"}}); err != nil {
+					Key: fmt.Sprint("idem:test:main:key:", n), Method: "POST", Path: "/v1/chat/completions", Provider: "openai"},
+					Request: &ledger.Body{Kind: ledger.BodyRequest, ContentType: "application/json", Data: body}}); err != nil {
 					b.Error(err)
 					left.Done()
 				}
