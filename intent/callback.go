@@ -3,6 +3,7 @@ package intent
 import (
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -113,7 +114,7 @@ const CallbackKind = "callback"
 func (c *change) callback(end string) *ledger.Write {
 	job, version := &c.op.head, c.before+1
 	head := &ledger.Intent{ID: c.op.log.ids.next(c.now), CreatedAt: c.now, Tenant: job.Tenant, Workflow: job.Workflow, OwnerKey: job.OwnerKey,
-		Effect: ledger.EffectExternal, Key: fmt.Sprint(callbackKey, job.ID, ":", version), Method: "POST", Path: ledger.Masked(job.Callback),
+		Effect: ledger.EffectExternal, Key: fmt.Sprint(callbackKey, job.ID, ":", version), Method: "POST", Path: origin(job.Callback),
 		Provider: CallbackProvider, Endpoint: CallbackProvider, Priority: job.Priority, MaxAttempts: CallbackAttempts,
 		PolicyRevision: job.PolicyRevision, Trigger: "job." + end, Callback: job.Callback}
 	head.JobID = head.ID
@@ -127,6 +128,15 @@ func (c *change) callback(end string) *ledger.Write {
 		Events: []ledger.Event{{At: c.now, Kind: "transition", To: ledger.Created, Actor: "engine",
 			Reason: "job " + job.ID + " came to its end: " + end, Rule: "semantics 47"}},
 		Bodies: []ledger.Body{{Kind: ledger.BodyRequest, ContentType: "application/json", Data: body}}}
+}
+
+// origin is where an address is without its path: callbacks to one receiver are of one kind to the queue.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 func (c *change) callbackBody(end, id string) CallbackBody {
