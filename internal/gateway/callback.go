@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/callback"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
@@ -163,7 +164,9 @@ func (g *edition) deliver(ctx context.Context, j *queue.Job, d callback.Delivery
 	defer context.AfterFunc(g.halted, func() { cancel(errInterrupted) })()
 	began := time.Now()
 	d.At = began // the receiver compares it with its own clock, not with the ledger's
+	mutant.Point("callback.before")
 	r := g.callbacks.sender.Send(ctx, d)
+	mutant.Point("callback.after")
 	took := time.Since(began)
 	if r.Err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
 		g.kept(j, j.Op.Interrupt(errInterrupted.Error()))
