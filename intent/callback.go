@@ -98,7 +98,7 @@ func (c *change) tell(w *ledger.Write) {
 		c.err = err
 		return
 	}
-	c.add(ledger.Event{Kind: CallbackKind, Reason: end + " is told to " + ledger.Masked(c.op.head.Callback), Rule: "callback_url", Evidence: told})
+	c.add(ledger.Event{Kind: CallbackKind, Reason: end + " is told to " + origin(c.op.head.Callback), Rule: "callback_url", Evidence: told})
 	w.Events = c.events
 	if mutant.On("callback-lost-on-crash") {
 		c.split = b

@@ -177,7 +177,7 @@ func (g *edition) deliver(ctx context.Context, j *queue.Job, d callback.Delivery
 	a := Attempt{Workflow: j.Op.Head().Workflow, Tier: intent.CallbackProvider, End: v.End, Error: v.Error, Took: took}
 	g.observer.Attempt(a)
 	if v.End != ledger.AttemptSuccess {
-		g.logger.Warn("a callback did not arrive", "intent", j.Op.ID(), "job", intent.CallbackOf(j.Op.Head()), "to", ledger.Masked(d.URL),
+		g.logger.Warn("a callback did not arrive", "intent", j.Op.ID(), "job", intent.CallbackOf(j.Op.Head()), "to", j.Op.Head().Path,
 			"status", r.Status, "error_type", v.Error, "reason", v.Reason)
 	}
 	g.kept(j, g.endCallback(j, &r, v))
