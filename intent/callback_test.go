@@ -158,6 +158,20 @@ func TestEndsWithoutAWorkerAreTold(t *testing.T) {
 	}
 }
 
+// A job that waits for its owner from its beginning is told of with it.
+func TestJobBegunInReviewIsTold(t *testing.T) {
+	r := newRig(t)
+	op, err := r.engine().Begin(begin("asks", func(b *intent.Begin) {
+		b.Attempt, b.Job, b.Lane, b.Head.Callback = nil, true, intent.LaneReview, receiver
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := r.callbacks(op.ID()); len(all) != 1 || all[0].Trigger != "job.owner_review" || r.body(all[0].ID).Data.State != "intent_created" {
+		t.Errorf("%v", all)
+	}
+}
+
 // A submission that was refused and landed late is no job of anybody's: its end is told to nobody.
 func TestLateSubmissionIsNotTold(t *testing.T) {
 	r := newRig(t)

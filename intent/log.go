@@ -196,6 +196,8 @@ func (o *Op) lateBegin(job bool) {
 		o.neverSent()
 		return
 	}
-	o.head.Callback = "" // its end would be told to somebody who knows of no such job
+	if st := o.Status(); endOf(&st) == "" {
+		o.head.Callback = "" // its end would be told to somebody who has heard of no such job
+	}
 	o.tidy(o.GiveUp("engine", cameLate, "semantics 9"))
 }

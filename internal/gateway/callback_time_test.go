@@ -6,8 +6,10 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,6 +53,13 @@ func (r *telling) Send(_ context.Context, d callback.Delivery) callback.Result {
 	r.now[host]--
 	r.mu.Unlock()
 	return out
+}
+
+// sent are the attempts so far.
+func (r *telling) sent() ([]callback.Delivery, []time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.sends), slices.Clone(r.at)
 }
 
 func config(t *testing.T, yaml string) *policy.Config {
@@ -141,10 +150,10 @@ func answer(status int, header ...string) callback.Result {
 // A receiver that is away is tried over hours, with one id and a new timestamp each time; then the callback is in the dead
 // letter with all its attempts, and somebody who replays it has it sent.
 func TestCallbackIsTriedOverHours(t *testing.T) {
-	well := false
+	var well atomic.Bool
 	tell(t, func(n int, _ *callback.Delivery) callback.Result {
 		switch {
-		case well:
+		case well.Load():
 			return answer(204)
 		case n%2 == 0:
 			return callback.Result{Err: errors.New("connection refused")}
@@ -158,20 +167,21 @@ func TestCallbackIsTriedOverHours(t *testing.T) {
 			t.Fatalf("%+v", rec.Status)
 		}
 		end := 5 * time.Second
-		for i, d := range r.sends {
-			if d.ID != id || string(d.Body) != string(r.sends[0].Body) || len(d.Body) == 0 || string(d.Key) == "" {
+		sends, at := r.sent()
+		for i, d := range sends {
+			if d.ID != id || string(d.Body) != string(sends[0].Body) || len(d.Body) == 0 || string(d.Key) == "" {
 				t.Errorf("attempt %d: %+v", i+1, d)
 			}
 			if i == 0 {
 				continue
 			}
-			if wait := r.at[i].Sub(r.at[i-1]); wait > min(end, 4*time.Hour)+3*time.Second {
+			if wait := at[i].Sub(at[i-1]); wait > min(end, 4*time.Hour)+3*time.Second {
 				t.Errorf("attempt %d after %s, of at most %s", i+1, wait, end)
 			}
 			end *= 2
 		}
-		if n := len(r.sends); n != intent.CallbackAttempts || r.at[n-1].Sub(r.at[0]) < time.Hour {
-			t.Errorf("%d attempts in %s", n, r.at[n-1].Sub(r.at[0]))
+		if n := len(sends); n != intent.CallbackAttempts || at[n-1].Sub(at[0]) < time.Hour {
+			t.Errorf("%d attempts in %s", n, at[n-1].Sub(at[0]))
 		}
 		events, err := r.store.History(r.Context(), id)
 		ends := 0
@@ -186,13 +196,14 @@ func TestCallbackIsTriedOverHours(t *testing.T) {
 		if ends != intent.CallbackAttempts || err != nil {
 			t.Errorf("%d attempts on record: %v", ends, err)
 		}
-		well = true
+		well.Store(true)
 		if err := r.log.Load(rec).Revive(intent.Revival{By: "ops", Reason: "it is back"}); err != nil {
 			t.Fatal(err)
 		}
 		r.gw.Look(r.Context(), id)
 		time.Sleep(time.Minute)
-		if rec := r.get(id); rec.Outcome != ledger.OutcomeSuccess || rec.Attempt != intent.CallbackAttempts+1 || r.sends[intent.CallbackAttempts].ID != id {
+		sends, _ = r.sent()
+		if rec := r.get(id); rec.Outcome != ledger.OutcomeSuccess || rec.Attempt != intent.CallbackAttempts+1 || sends[intent.CallbackAttempts].ID != id {
 			t.Errorf("replayed: %+v", rec.Status)
 		}
 	})
@@ -246,7 +257,8 @@ func TestCallbackHearsItsReceiver(t *testing.T) {
 		if rec := r.get(cut); rec.State != ledger.Dispatched || rec.Attempt < 2 || rec.BilledMaybe != rec.Attempt {
 			t.Errorf("no answer: %+v", rec.Status)
 		}
-		for _, d := range r.sends {
+		sends, _ := r.sent()
+		for _, d := range sends {
 			if callback.Host(d.URL) == "elsewhere.example:443" {
 				t.Errorf("a redirect was followed: %+v", d)
 			}
@@ -272,21 +284,25 @@ func TestCallbackBulkheads(t *testing.T) {
 		if rec := r.get(quick); rec.State != ledger.Settled {
 			t.Errorf("behind a receiver that hangs: %+v", rec.Status)
 		}
+		r.mu.Lock()
 		if r.most != 4 {
 			t.Errorf("%d at a time to one receiver", r.most)
 		}
+		r.mu.Unlock()
 		time.Sleep(time.Hour)
 	})
 }
 
 // A changed secret signs from the next attempt on; while there is none, callbacks wait and cost no attempt.
 func TestCallbackReload(t *testing.T) {
-	status := 503
-	tell(t, func(int, *callback.Delivery) callback.Result { return answer(status) }, func(r *telling) {
+	var status atomic.Int64
+	status.Store(503)
+	const another = "another secret of more than 24 bytes"
+	tell(t, func(int, *callback.Delivery) callback.Result { return answer(int(status.Load())) }, func(r *telling) {
 		id := r.end("a", "https://shop.example/")
 		time.Sleep(time.Second)
-		before := len(r.sends)
-		if before == 0 {
+		before, _ := r.sent()
+		if len(before) == 0 {
 			t.Fatal("not called")
 		}
 		none := strings.ReplaceAll(calling, `secret: "`+callbackSecret+`", `, "")
@@ -294,16 +310,18 @@ func TestCallbackReload(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if rec := r.get(id); len(r.sends) != before || rec.Attempt != before {
-			t.Errorf("called without a secret: %d, %+v", len(r.sends), rec.Status)
+		sends, _ := r.sent()
+		if rec := r.get(id); len(sends) != len(before) || rec.Attempt != len(before) {
+			t.Errorf("called without a secret: %d, %+v", len(sends), rec.Status)
 		}
-		if err := r.gw.Reload(config(r.T, strings.ReplaceAll(calling, callbackSecret, "another secret of more than 24 bytes"))); err != nil {
+		if err := r.gw.Reload(config(r.T, strings.ReplaceAll(calling, callbackSecret, another))); err != nil {
 			t.Fatal(err)
 		}
-		status = 200
+		status.Store(200)
 		time.Sleep(5 * time.Minute)
-		if rec := r.get(id); rec.Outcome != ledger.OutcomeSuccess || string(r.sends[len(r.sends)-1].Key) != "another secret of more than 24 bytes" {
-			t.Errorf("%+v, %+v", rec.Status, r.sends[len(r.sends)-1])
+		sends, _ = r.sent()
+		if rec := r.get(id); rec.Outcome != ledger.OutcomeSuccess || string(sends[len(sends)-1].Key) != another {
+			t.Errorf("%+v, %+v", rec.Status, sends[len(sends)-1])
 		}
 	})
 }
