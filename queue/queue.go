@@ -66,6 +66,12 @@ type Config struct {
 	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. It
 	// takes nothing. Nil: never.
 	Barred func(*ledger.Intent) time.Duration
+	// Takes says which jobs are this queue's, by their head. Nil: all.
+	Takes func(*ledger.Intent) bool
+	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
+	Others func(*ledger.Record)
+	// Fed says that another queue's sweeps feed this one, by Enter: the log is read once.
+	Fed bool
 	// Workers is how many jobs are worked on at a time. Default 64.
 	Workers int
 	Logger  *slog.Logger
@@ -119,6 +125,12 @@ func New(c Config) *Queue {
 	if c.Barred == nil {
 		c.Barred = func(*ledger.Intent) time.Duration { return 0 }
 	}
+	if c.Takes == nil {
+		c.Takes = func(*ledger.Intent) bool { return true }
+	}
+	if c.Others == nil {
+		c.Others = func(*ledger.Record) {}
+	}
 	return &Queue{Config: c, nudge: make(chan struct{}, 1), group: bulkhead.NewGroup(mostKnown), lines: map[lineKey]*line{}, known: map[string]bool{},
 		hands: map[string]time.Time{}}
 }
@@ -169,18 +181,21 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	q.add(r)
 }
 
-// ready reports whether a job waits for a worker.
-func ready(head *ledger.Intent, st *ledger.Status) bool {
+// ready reports whether a job waits for one of this queue's workers.
+func (q *Queue) ready(head *ledger.Intent, st *ledger.Status) bool {
 	return head.JobID != "" && st.LeaseOwner == "" && !intent.Parked(st.Lane) &&
-		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold)
+		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold) && q.Takes(head)
 }
+
+// Enter puts a job that has just been written down into the schedule, or one that was found in the log.
+func (q *Queue) Enter(r *ledger.Record) { q.add(r) }
 
 // add puts a job that waits into the schedule.
 func (q *Queue) add(r *ledger.Record) { q.enter(r, nil) }
 
 // enter puts r into the schedule, as e where that is there already.
 func (q *Queue) enter(r *ledger.Record, e *entry) {
-	if !ready(&r.Intent, &r.Status) {
+	if !q.ready(&r.Intent, &r.Status) {
 		return
 	}
 	q.mu.Lock()
@@ -269,6 +284,9 @@ func (q *Queue) sweep(ctx context.Context) {
 	q.mu.Lock()
 	q.partial = false
 	q.mu.Unlock()
+	if q.Fed {
+		return
+	}
 	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
 	}
@@ -284,7 +302,11 @@ func (q *Queue) sweep(ctx context.Context) {
 		for _, r := range records {
 			after = r.ID
 			found.add(r)
-			q.add(r)
+			if q.Takes(&r.Intent) {
+				q.add(r)
+			} else {
+				q.Others(r)
+			}
 		}
 		if len(records) < page {
 			q.mu.Lock()

@@ -53,7 +53,7 @@ func (q *Queue) left() {
 // leased from the beginning.
 func (q *Queue) reserve(b *intent.Begin) (h hands, ok bool) {
 	now := q.Ledger.Now()
-	if intent.Parked(b.Lane) || b.ReadyAt.After(now) {
+	if intent.Parked(b.Lane) || b.ReadyAt.After(now) || !q.Takes(&b.Head) {
 		return h, false
 	}
 	q.mu.Lock()
@@ -146,7 +146,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 	}
 	q.finish(j, q.run(ctx, j))
 	st := op.Status()
-	if !ready(op.Head(), &st) {
+	if !q.ready(op.Head(), &st) {
 		return nil
 	}
 	return &ledger.Record{Intent: *op.Head(), Status: st}
@@ -172,7 +172,7 @@ func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err
 	switch {
 	case fresh && (st.LeaseOwner != "" || mutant.On("leased-in-memory")):
 		return true, nil
-	case !ready(j.Op.Head(), &st):
+	case !q.ready(j.Op.Head(), &st):
 		return false, nil
 	case !st.ExpiresAt.IsZero() && !q.Ledger.Now().Before(st.ExpiresAt):
 		return false, nil // the log parks it
