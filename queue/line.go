@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"bytes"
 	"cmp"
 	"container/heap"
 	"slices"
@@ -22,38 +21,6 @@ type entry struct {
 	attempt  int
 	priority int8   // 0 goes first
 	fresh    *fresh // as it was written down a moment ago; a lease on it is refused if it has moved since
-}
-
-// fresh is what is at hand of a job between its submission and its first worker.
-type fresh struct {
-	op              *intent.Op
-	request, header *ledger.Body // nil: only in the log
-	size            int
-}
-
-// freshOf is of a job that b made. Its bodies are copies: whoever submitted it may go on with his.
-func freshOf(op *intent.Op, b *intent.Begin) *fresh {
-	f := &fresh{op: op}
-	if b.Request == nil || b.Header == nil || len(b.Request.Data)+len(b.Header.Data) > mostKept {
-		return f
-	}
-	f.request, f.header = copied(b.Request), copied(b.Header)
-	f.size = len(f.request.Data) + len(f.header.Data)
-	return f
-}
-
-func copied(b *ledger.Body) *ledger.Body {
-	c := *b
-	c.Data = bytes.Clone(b.Data)
-	return &c
-}
-
-// keep counts the bodies of a fresh job, or drops them where there are too many. The caller has the queue's lock.
-func (q *Queue) keep(e *entry) {
-	if f := e.fresh; q.kept+f.size > mostKeptBytes {
-		f.request, f.header, f.size = nil, nil, 0
-	}
-	q.kept += e.fresh.size
 }
 
 var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}

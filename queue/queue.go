@@ -135,34 +135,6 @@ func New(c Config) *Queue {
 		hands: map[string]time.Time{}}
 }
 
-// Submit writes a job down, with its claim in the same commit, and has it worked on; in a lane that only a person leaves, it
-// waits there. Where its key is held the error is an *intent.DuplicateError.
-//
-// A worker that has nothing else to do has the job from the beginning: its lease is in the same commit.
-func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
-	if b.Job, b.Visibility = true, ledger.VisBackground; !intent.Parked(b.Lane) {
-		b.Lane = intent.LaneBackground
-	}
-	var h hands
-	h, b.Leased = q.reserve(&b)
-	op, err := q.Log.Begin(b)
-	if err != nil {
-		if b.Leased {
-			q.unreserve(h)
-		}
-		return nil, err
-	}
-	r := ledger.Record{Intent: *op.Head(), Status: op.Status()}
-	e := entryOf(&r)
-	e.fresh = freshOf(q.Log.Load(&r).Patient(), &b)
-	if b.Leased {
-		q.begin(e, h)
-	} else {
-		q.enter(&r, e)
-	}
-	return op, nil
-}
-
 // Look has a job looked at that has come into its lane by another way: by evidence, or a person's word.
 func (q *Queue) Look(ctx context.Context, id string) {
 	q.mu.Lock()

@@ -49,47 +49,6 @@ func (q *Queue) left() {
 	}
 }
 
-// reserve keeps a worker for a job that is about to be submitted, where it would be the next to be worked on. Such a job is
-// leased from the beginning.
-func (q *Queue) reserve(b *intent.Begin) (h hands, ok bool) {
-	now := q.Ledger.Now()
-	if intent.Parked(b.Lane) || b.ReadyAt.After(now) || !q.Takes(&b.Head) {
-		return h, false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.hire(); !q.free() || len(q.known) >= mostKnown { // those that wait go first
-		return h, false
-	}
-	l := q.lineOf(&b.Head)
-	if (l.barred || now.Before(l.until) || !l.slots.Fits(bulkhead.Batch) || q.bar(l, now) > 0) && !mutant.On("reserve-out-of-turn") {
-		q.drop(l)
-		return h, false
-	}
-	q.working++
-	return l.take(), true
-}
-
-// unreserve gives back what was kept for a job that was not submitted.
-func (q *Queue) unreserve(h hands) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.giveBack(h)
-	q.working--
-	q.left()
-	q.wake()
-}
-
-// begin has a worker do the job that it was kept for.
-func (q *Queue) begin(e *entry, h hands) {
-	q.mu.Lock()
-	q.known[e.id], q.hands[e.id] = false, q.Ledger.Now()
-	q.keep(e)
-	ctx := context.WithoutCancel(q.running) // Run waits for this worker
-	q.mu.Unlock()
-	go q.work(ctx, e, h)
-}
-
 // giveBack frees what a worker has of a line.
 func (q *Queue) giveBack(h hands) {
 	if h.slots != nil {
