@@ -119,6 +119,14 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 		}
 		o.log.observe(Change{Head: &o.head, From: from, To: c.st.State, Outcome: c.st.Outcome})
 	}
+	switch {
+	case c.split != nil:
+		if <-o.log.ledger.Enqueue(c.split); c.split.Err == nil {
+			o.log.told(c.split)
+		}
+	case w.Beside != nil:
+		o.log.told(w.Beside)
+	}
 	return nil
 }
 
@@ -165,6 +173,9 @@ type change struct {
 	running bool           // of the attempt that was dispatched last
 	untold  []ledger.Event // what the commit leaves for the next one to tell
 
+	end0  string        // the end at which the intent stands before it
+	split *ledger.Write // of the mutant "callback-lost-on-crash"
+
 	w   ledger.Write
 	few [3]ledger.Event // room for w.Events: a change is one allocation
 }
@@ -174,7 +185,7 @@ func (o *Op) change(now time.Time) *change {
 	c.st = &c.w.Status
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	c.w.Status, c.before, c.running = o.st, o.st.Version, o.running
+	c.w.Status, c.before, c.running, c.end0 = o.st, o.st.Version, o.running, endOf(&o.st)
 	c.w.Events = append(c.few[:0], o.untold...)
 	return c
 }
@@ -261,5 +272,6 @@ func (c *change) write() *ledger.Write {
 		other.Status.State, other.Status.Attempt = ledger.Created, 0
 		return &other
 	}
+	c.tell(w)
 	return w
 }

@@ -1,11 +1,9 @@
 package queue
 
 import (
-	"bytes"
 	"cmp"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -28,38 +26,6 @@ type entry struct {
 	pos    int
 	looked bool   // somebody has had it looked at while a worker had it
 	sweep  uint64 // the last one that found it in the log, or that was going on when it came
-}
-
-// fresh is what is at hand of a job between its submission and its first worker.
-type fresh struct {
-	op              *intent.Op
-	request, header *ledger.Body // nil: only in the log
-	size            int
-}
-
-// freshOf is of a job that b made. Its bodies are copies: whoever submitted it may go on with his.
-func freshOf(op *intent.Op, b *intent.Begin) *fresh {
-	f := &fresh{op: op}
-	if b.Request == nil || b.Header == nil || len(b.Request.Data)+len(b.Header.Data) > mostKept {
-		return f
-	}
-	f.request, f.header = copied(b.Request), copied(b.Header)
-	f.size = len(f.request.Data) + len(f.header.Data)
-	return f
-}
-
-func copied(b *ledger.Body) *ledger.Body {
-	c := *b
-	c.Data = bytes.Clone(b.Data)
-	return &c
-}
-
-// keep counts the bodies of a fresh job, or drops them where there are too many. The caller has the queue's lock.
-func (q *Queue) keep(e *entry) {
-	if f := e.fresh; q.kept+f.size > mostKeptBytes {
-		f.request, f.header, f.size = nil, nil, 0
-	}
-	q.kept += e.fresh.size
 }
 
 var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}

@@ -70,6 +70,12 @@ type Config struct {
 	// Whose the job is, and what it is on record with beside what it asks for, must not matter to it. Its word is good for half
 	// a minute at most, or until Reopen.
 	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
+	// Takes says which jobs are this queue's, by their head. Nil: all.
+	Takes func(*ledger.Intent) bool
+	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
+	Others func(*ledger.Record)
+	// Fed says that another queue's sweeps feed this one, by Enter: the log is read once.
+	Fed bool
 	// As is what a job counts as in the schedule whose generation began by a person's word (intent.Life.Said): its head, changed in
 	// what Rules and Barred go by. Nil: it is as it is on record.
 	As func(head ledger.Intent, said json.RawMessage) ledger.Intent
@@ -139,37 +145,15 @@ func New(c Config) *Queue {
 	if c.Barred == nil {
 		c.Barred = func(*ledger.Intent) (time.Duration, bool) { return 0, false }
 	}
+	if c.Takes == nil {
+		c.Takes = func(*ledger.Intent) bool { return true }
+	}
+	if c.Others == nil {
+		c.Others = func(*ledger.Record) {}
+	}
 	return &Queue{Config: c, nudge: make(chan struct{}, 1), most: mostKnown, lines: map[lineKey]*line{}, ways: map[wayKey]*way{},
 		gates: map[string]*gate{}, open: openWays(), alarms: ranked[*alarm]{less: func(a, b *alarm) bool { return a.at < b.at },
 			place: func(a *alarm) *int { return &a.pos }}, crowded: map[*gate]bool{}, known: map[string]*entry{}, hands: map[string]time.Time{}}
-}
-
-// Submit writes a job down, with its claim in the same commit, and has it worked on; in a lane that only a person leaves, it
-// waits there. Where its key is held the error is an *intent.DuplicateError.
-//
-// A worker that has nothing else to do has the job from the beginning: its lease is in the same commit.
-func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
-	if b.Job, b.Visibility = true, ledger.VisBackground; !intent.Parked(b.Lane) {
-		b.Lane = intent.LaneBackground
-	}
-	var h hands
-	h, b.Leased = q.reserve(&b)
-	op, err := q.Log.Begin(b)
-	if err != nil {
-		if b.Leased {
-			q.unreserve(h)
-		}
-		return nil, err
-	}
-	r := ledger.Record{Intent: *op.Head(), Status: op.Status()}
-	e := entryOf(&r)
-	e.fresh = freshOf(q.Log.Load(&r).Patient(), &b)
-	if b.Leased {
-		q.begin(e, h)
-	} else {
-		q.enter(&r, e)
-	}
-	return op, nil
 }
 
 // Look has a job looked at that has come into its lane by another way, or left it: by evidence, or a person's word.
@@ -186,7 +170,7 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	if err != nil {
 		return // the next sweep finds it
 	}
-	if ready(&r.Intent, &r.Status) {
+	if q.waits(&r.Intent, &r.Status) {
 		q.as(ctx, r)
 		q.add(r)
 		return
@@ -198,11 +182,14 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	}
 }
 
-// ready reports whether a job waits for a worker.
-func ready(head *ledger.Intent, st *ledger.Status) bool {
+// waits reports whether a job waits for one of this queue's workers.
+func (q *Queue) waits(head *ledger.Intent, st *ledger.Status) bool {
 	return head.JobID != "" && st.LeaseOwner == "" && !intent.Parked(st.Lane) &&
-		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold)
+		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold) && q.Takes(head)
 }
+
+// Enter puts a job that has just been written down into the schedule, or one that was found in the log.
+func (q *Queue) Enter(r *ledger.Record) { q.add(r) }
 
 // add puts a job that waits into the schedule.
 func (q *Queue) add(r *ledger.Record) { q.enter(r, nil) }
@@ -210,7 +197,7 @@ func (q *Queue) add(r *ledger.Record) { q.enter(r, nil) }
 // enter puts r into the schedule, as e where it has just been submitted. What finds no room stays in the log, and what comes
 // behind it, too: a sweep reads them in their order.
 func (q *Queue) enter(r *ledger.Record, e *entry) {
-	if !ready(&r.Intent, &r.Status) {
+	if !q.waits(&r.Intent, &r.Status) {
 		return
 	}
 	q.mu.Lock()

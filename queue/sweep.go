@@ -20,6 +20,10 @@ const hungrily = time.Second
 // sweep reads every job that waits from the log.
 func (q *Queue) sweep(ctx context.Context) {
 	number := q.beginSweep()
+	if q.Fed { // by the sweeps of another, which may lie anywhere between two of its own
+		q.endSweep(max(number, 2)-2, nil)
+		return
+	}
 	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
 	}
@@ -35,6 +39,10 @@ func (q *Queue) sweep(ctx context.Context) {
 		for _, r := range records {
 			after = r.ID
 			found.add(r)
+			if !q.Takes(&r.Intent) {
+				q.Others(r)
+				continue
+			}
 			q.as(ctx, r)
 			q.add(r)
 		}
@@ -116,7 +124,7 @@ func (q *Queue) drained(w *way) {
 
 // appetite is how long it is until the log is worth another look because there is room.
 func (q *Queue) appetite() time.Duration {
-	if q.hunger || q.starved && len(q.known) < q.most/2 {
+	if !q.Fed && (q.hunger || q.starved && len(q.known) < q.most/2) {
 		return max(0, q.swept.Add(hungrily).Sub(q.Ledger.Now()))
 	}
 	return sweepEvery
@@ -164,7 +172,7 @@ const replayed = 3
 
 // as makes of a record that is about to enter the schedule what it counts as there. What is known already costs nothing.
 func (q *Queue) as(ctx context.Context, r *ledger.Record) {
-	if q.As == nil || r.Version < replayed || !ready(&r.Intent, &r.Status) {
+	if q.As == nil || r.Version < replayed || !q.waits(&r.Intent, &r.Status) {
 		return
 	}
 	q.mu.Lock()

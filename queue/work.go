@@ -49,48 +49,6 @@ func (q *Queue) left() {
 	}
 }
 
-// reserve keeps a worker for a job that is about to be submitted, where it would be the next to be worked on. Such a job is
-// leased from the beginning.
-func (q *Queue) reserve(b *intent.Begin) (h hands, ok bool) {
-	now := q.Ledger.Now()
-	if intent.Parked(b.Lane) || b.ReadyAt.After(now) {
-		return h, false
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.hire(); !q.idles() { // those that wait go first
-		return h, false
-	}
-	l := q.lineOf(&b.Head, 0)
-	w := l.way
-	if (w.shut || w.barred || w.partial || !q.room(w) || q.obstacle(l) != nil || q.bar(w, now)) && !mutant.On("reserve-out-of-turn") {
-		q.drop(l)
-		return h, false
-	}
-	q.pace(w, now)
-	return q.take(l), true
-}
-
-// unreserve gives back what was kept for a job that was not submitted.
-func (q *Queue) unreserve(h hands) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.giveBack(h)
-	q.released()
-	q.left()
-	q.wake()
-}
-
-// begin has a worker do the job that it was kept for.
-func (q *Queue) begin(e *entry, h hands) {
-	q.mu.Lock()
-	q.known[e.id], q.hands[e.id] = e, q.Ledger.Now()
-	q.keep(e)
-	ctx := context.WithoutCancel(q.running) // Run waits for this worker
-	q.mu.Unlock()
-	go q.work(ctx, e, h)
-}
-
 // put takes a job out of the worker's hands, and reports whether it has to be looked at once more.
 func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 	q.mu.Lock()
@@ -138,7 +96,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 	}
 	q.finish(j, q.run(ctx, j))
 	st := op.Status()
-	if !ready(op.Head(), &st) {
+	if !q.waits(op.Head(), &st) {
 		return nil
 	}
 	back := &ledger.Record{Intent: *op.Head(), Status: st}
@@ -168,7 +126,7 @@ func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err
 	switch {
 	case fresh && (st.LeaseOwner != "" || mutant.On("leased-in-memory")):
 		return true, nil
-	case !ready(j.Op.Head(), &st):
+	case !q.waits(j.Op.Head(), &st):
 		return false, nil
 	case !st.ExpiresAt.IsZero() && !q.Ledger.Now().Before(st.ExpiresAt) && !mutant.On("age-ignored"):
 		return false, nil // the log parks it

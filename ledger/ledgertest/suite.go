@@ -39,6 +39,8 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		{"Read/Derived", derived},
 		{"Write/Shelve", shelved},
 		{"Write/Lease", leased},
+		{"Write/BesideIsWholeOrNot", besideIsWholeOrNot},
+		{"Write/BesideStandsAtItsOwnPlace", besideStandsAtItsOwnPlace},
 		{"Read/DerivedKeys", derivedKeys},
 		{"Read/History", history},
 		{"List/Paging", paging},

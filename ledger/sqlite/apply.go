@@ -21,6 +21,14 @@ var (
 // apply runs one item inside the transaction. The check of a write comes first and, when it fails, alone, so
 // that a refusal needs no savepoint; it is left in it.refused.
 func (s *session) apply(it *item) error {
+	err := s.applyOne(it)
+	if err != nil || it.refused != nil || it.beside == nil {
+		return err
+	}
+	return s.applyOne(it.beside)
+}
+
+func (s *session) applyOne(it *item) error {
 	it.refused = nil
 	switch {
 	case it.fn != nil:
@@ -278,9 +286,20 @@ func (s *session) events(it *item, seq, version, n int64) error {
 // slot is the key of a body: room for eight kinds beside each other.
 func slot(seq int64, kind ledger.BodyKind) int64 { return seq<<3 | int64(kind&7) }
 
+// id is the intent's that a write is about.
+func (it *item) id() string {
+	if it.w.Insert != nil {
+		return it.w.Insert.ID
+	}
+	return it.w.ID
+}
+
 func (s *session) bodies(it *item, seq int64) error {
 	for i := range it.bodies {
 		p, b := &it.bodies[i], binder{st: s.putBody}
+		if p.kind == ledger.BodyAnswer {
+			s.recent.answer(it.id())
+		}
 		b.int(slot(seq, p.kind))
 		b.body(p)
 		if err := b.exec(); err != nil {

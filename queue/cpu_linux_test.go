@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// cpuTime is what this process has used so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
