@@ -82,7 +82,7 @@ func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error)
 }
 
 func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
-	o := g.Load(r)
+	o := g.Load(r).Patient() // nobody waits for an answer yet, and a slow disk is no reason not to start
 	switch {
 	case r.State == ledger.Created && r.Key == "":
 		found.Dropped++
