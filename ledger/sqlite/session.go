@@ -30,11 +30,11 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 type session struct {
 	conn *sqlite3.Conn
 
-	begin, commit, rollback                                *statement
-	takeClaim, readClaim, moveClaim, dropClaim             *statement
-	putIntent, putOpen, moveOpen, shelve, dropOpen, putResult      *statement
-	findIntent, putEvent, putBody, putDerived, dropDerived *statement
-	findAny, lastNote, keepLate, dropBody, putDue, idAt    *statement
+	begin, commit, rollback                                   *statement
+	takeClaim, readClaim, moveClaim, dropClaim                *statement
+	putIntent, putOpen, moveOpen, shelve, dropOpen, putResult *statement
+	findIntent, putEvent, putBody, putDerived, dropDerived    *statement
+	findAny, lastNote, keepLate, dropBody, putDue, idAt       *statement
 
 	heads   []head   // of the running batch, still to be written
 	results []result // likewise
