@@ -46,6 +46,9 @@ workflows:
     breaker: {failure_threshold: 30, reset_timeout: 1s}
     backpressure: {concurrency_key: [owner_key], release_order: [ready_at, priority, created_at]}
     lanes: {background_retry: {max_attempts: 4, max_queue_age_ms: 600000}}
+  told:
+    match: {paths: ["/by-name-only"]}
+    callbacks: {secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", allow: [127.0.0.1]}
   default: {}
 tools:
   shop:
