@@ -59,7 +59,7 @@ func TestJobLongerThanItsLease(t *testing.T) {
 	r.rule(`{"match":{"op":"long"},"times":-1,"steps":[{"hold":"gate","hold_at":"request"}]}`)
 	r.start("")
 	id := r.enqueue("jobs", "long")
-	r.await("op=long&calls=1")
+	r.await("gate=gate&held=1")
 	if err := syscall.Kill(r.gateway.ID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
