@@ -18,10 +18,23 @@ var listed = map[string][2]float64{
 	"gemini-2.0-flash": {0.10, 0.40}, "gemini-embedding-001": {0.15, 0},
 }
 
+// windows are the context windows of listed models, in tokens of request and answer together.
+var windows = map[string]int64{
+	"gpt-5": 400_000, "gpt-5-mini": 400_000, "gpt-5-nano": 400_000, "gpt-5-pro": 400_000, "gpt-5.1": 400_000,
+	"gpt-4.1": 1_047_576, "gpt-4.1-mini": 1_047_576, "gpt-4.1-nano": 1_047_576, "gpt-4o": 128_000, "gpt-4o-mini": 128_000,
+	"o3": 200_000, "o3-mini": 200_000, "o4-mini": 200_000, "o1": 200_000,
+	"claude-opus-4-5": 200_000, "claude-opus-4-1": 200_000, "claude-opus-4": 200_000, "claude-sonnet-4-5": 200_000, "claude-sonnet-4": 200_000,
+	"claude-3-7-sonnet": 200_000, "claude-haiku-4-5": 200_000, "claude-3-5-haiku": 200_000,
+	"gemini-2.5-pro": 1_048_576, "gemini-2.5-flash": 1_048_576, "gemini-2.5-flash-lite": 1_048_576, "gemini-2.0-flash": 1_048_576,
+}
+
 // Price is what a model costs in USD per million tokens: what models says of the name, or of the name without the date of
 // its version; what it leaves out is filled from the built-in list of PricesAsOf. It is false where neither knows both.
 func (c *Config) Price(model string) (input, output float64, known bool) {
-	in, out := c.written(model)
+	var in, out *float64
+	if m := c.written(model); m != nil {
+		in, out = m.InputCost, m.OutputCost
+	}
 	if in == nil || out == nil {
 		p, ok := listedAs(listed, model)
 		if !ok {
@@ -37,19 +50,32 @@ func (c *Config) Price(model string) (input, output float64, known bool) {
 	return *in, *out, true
 }
 
-// written is what the longest name under models that fits says.
-func (c *Config) written(model string) (in, out *float64) {
-	best := -1
+// written is what models says of the longest name that fits; nil where none does.
+func (c *Config) written(model string) (found *Model) {
 	for i := range c.Models {
 		m := &c.Models[i]
-		if len(m.Name) > best && IsVersion(model, m.Name) {
-			best, in, out = len(m.Name), m.InputCost, m.OutputCost
+		if (found == nil || len(m.Name) > len(found.Name)) && IsVersion(model, m.Name) {
+			found = m
 		}
 	}
-	return in, out
+	return found
 }
 
-func listedAs(list map[string][2]float64, model string) (p [2]float64, ok bool) {
+// Known is what is known of a model beside its price, by the same rules as Price.
+func (c *Config) Known(model string) (m Model) {
+	if w := c.written(model); w != nil {
+		m = *w
+	}
+	if m.ContextTokens == nil {
+		if n, ok := listedAs(windows, model); ok {
+			m.ContextTokens = &n
+		}
+	}
+	m.Name = model
+	return m
+}
+
+func listedAs[T any](list map[string]T, model string) (p T, ok bool) {
 	if p, ok = list[model]; ok {
 		return p, true
 	}
