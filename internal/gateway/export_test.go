@@ -5,3 +5,8 @@ func (g *Gateway) Held() (working, memory int64, executions int) {
 	g.registry.each(func(*execution) { executions++ })
 	return g.working.Load(), g.mem.Used(), executions
 }
+
+// SpentToday is what a workflow and owner of the main tenant have spent and reserved today, in dollars.
+func (g *Gateway) SpentToday(workflow, owner string) float64 {
+	return g.book.Spent(account(mainTenant, workflow, owner)).USD()
+}

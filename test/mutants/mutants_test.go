@@ -51,6 +51,7 @@ var mutants = []struct {
 	{"reload-new-bulkheads", "internal/gateway", "TestReloadKeepsBulkheads", "semantics 33: slots in use count, whatever configuration gave them"},
 	{"deaf-after-timeout", "internal/gateway", "TestBR001LateAnswer", "semantics 6: a late answer is evidence"},
 	{"unknown-is-failed", "internal/gateway", "TestExternalUnknownIsHeld", "semantics 2: an unknown effect is held"},
+	{"refuted-counts-again", "internal/gateway", "TestSumsSurviveARestart", "semantics 39: unknown counts as spent until reconciled, also behind a restart"},
 	{"tool-approval-asks-nobody", "internal/mcp", "TestToolApproval", "interface §5: approval: dispatch asks the tool's owner first"},
 	{"parked-tool-runs", "internal/mcp", "TestToolApproval", "interface §3: only a person takes a call out of owner_review"},
 	{"unknown-contract-is-yes", "fallback", "TestContract", "design 8: what is not known of a tier is no yes"},
