@@ -1,5 +1,8 @@
 package gateway
 
+// NeedsOf is needsOf, which decides what another tier has to be able to do.
+var NeedsOf = needsOf
+
 // Held is what a gateway at rest has given back: places among the workers, bytes of bodies, running executions.
 func (g *Gateway) Held() (working, memory int64, executions int) {
 	g.registry.each(func(*execution) { executions++ })

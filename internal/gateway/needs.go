@@ -22,8 +22,8 @@ var imageFields = map[string]bool{"inlineData": true, "inline_data": true, "file
 var heldFields = map[string]bool{"previous_response_id": true, "conversation": true, "file_id": true, "fileUri": true, "file_uri": true,
 	"thoughtSignature": true, "thought_signature": true, "encrypted_content": true, "cachedContent": true, "cached_content": true}
 
-// needsDepth bounds how deep a body is looked into.
-const needsDepth = 64
+// needsDepth bounds how deep a body is looked into: a part of a message stands at five, one in a tool's result at seven.
+const needsDepth = 12
 
 // needsOf reads from a request's body what it asks of whoever answers it, but for its format and its size.
 func needsOf(body []byte) (n fallback.Needs) {
