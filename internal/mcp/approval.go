@@ -40,6 +40,7 @@ func (f *flight) ask() (again bool) {
 	f.set(op)
 	f.p.held.add(f.c, op.ID())
 	op.Note(ledger.Event{Kind: "note", Reason: "waits for its owner", Rule: f.c.rule.path + ".approval"})
+	f.p.logger.Warn("a call waits for its owner", "intent", op.ID(), "server", f.c.s.srv.name, "tool", f.c.tool, "approve", approveLine(op.ID(), f.p.store))
 	f.refuse(f.c.waitingWords(op.ID()))
 	return false
 }
@@ -54,15 +55,21 @@ func rejected(r *ledger.Record) bool {
 	return r.State == ledger.Settled && r.Outcome == ledger.OutcomeDiscarded && r.Attempt == 0 && !r.ClaimUntil.IsZero()
 }
 
-// waitingWords tell a model that nothing has happened, who can change that, and that it may ask again.
+// waitingWords tell a model that nothing has happened, that a person can change that, and that it may ask again. They do not hand
+// it the command that approves: an agent may have a shell.
 func (c *call) waitingWords(id string) refusal {
-	line := "holdfast review approve " + id + " --by NAME --reason TEXT"
-	if c.s.p.store != "" {
-		line += " --store " + shellWord(c.s.p.store)
-	}
 	return refusal{code: "owner_review_required", safe: safeYes, intent: id, text: fmt.Sprintf("WAITING FOR APPROVAL. Nothing was executed: a call of %q is "+
-		"executed only after its owner has approved it (intent %s). Tell the user that it waits; a person approves it with: %s. Then make the identical "+
-		"call again, which executes it once and returns its answer. To repeat it before then is safe and changes nothing.", c.tool, id, line)}
+		"executed only after a person has approved it (intent %s). Tell the user that it waits for its owner, who finds it in holdfast's review list. Once it is "+
+		"approved, make the identical call again: that executes it once and returns its answer. To repeat it before then is safe and changes nothing.", c.tool, id)}
+}
+
+// approveLine is the command by which a person approves a call. store is the log's file where it has to be named.
+func approveLine(id, store string) string {
+	line := "holdfast review approve " + id + " --by NAME --reason TEXT"
+	if store != "" {
+		line += " --store " + shellWord(store)
+	}
+	return line
 }
 
 // turnDown tells whoever asks again that the owner has rejected the call, and why.

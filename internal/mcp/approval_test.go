@@ -3,6 +3,7 @@ package mcp
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -60,7 +61,10 @@ func (r *rig) parked(c *line, tool, args string) string {
 	r.Helper()
 	got := c.call(tool, args)
 	r.says(got, "_meta.code", "owner_review_required", "_meta.safe_to_retry", "yes", "result.isError", true)
-	r.mentions(got, "WAITING FOR APPROVAL", "Nothing was executed", "holdfast review approve")
+	r.mentions(got, "WAITING FOR APPROVAL", "Nothing was executed", "review list")
+	if strings.Contains(got, "review approve") {
+		r.Errorf("the command that approves is in a model's hands: %s", got)
+	}
 	id := gjson.Get(got, "result._meta.holdfast/intent").String()
 	if rec, err := r.ledger.Get(r.Context(), id); err != nil || rec.State != ledger.Created || rec.Lane != intent.LaneReview || rec.Attempt != 0 || rec.LeaseOwner != "" {
 		r.Errorf("%+v, %v", rec, err)
