@@ -150,6 +150,22 @@ func TestApprovedIsSentOnce(t *testing.T) {
 	r.happened(1)
 }
 
+// An approved call whose server asks the client for something first goes on with what the client adds, also in another session:
+// its owner is not asked twice.
+func TestApprovedCallGoesOn(t *testing.T) {
+	r := askingRig(t)
+	c := r.stdio()
+	const args = `{"n":1,"fault":"input"}`
+	id := r.parked(c, "asked", args)
+	r.spoken(id, true)
+	c = r.stdio()
+	r.says(c.call("asked", args), "result.resultType", "input_required", "_meta.intent", id)
+	r.happened(0)
+	r.says(c.ask("tools/call", `{"name":"asked","arguments":`+args+`,"inputResponses":{},"requestState":"s"}`),
+		"result.content.0.text", "done 1", "_meta.intent", id, "_meta.replayed", nil)
+	r.happened(1)
+}
+
 // What was approved and is never asked for again is not sent, and ends with its time.
 func TestApprovedAndForgotten(t *testing.T) {
 	r := askingRig(t)

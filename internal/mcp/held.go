@@ -100,7 +100,7 @@ func (h *held) find(ctx context.Context, l ledger.Ledger, c *call) *ledger.Recor
 	r, err := l.Get(ctx, id)
 	switch {
 	case err != nil:
-	case r.State == ledger.Unknown, r.State == ledger.Dispatched, r.State == ledger.Created && r.Attempt == 0:
+	case r.State == ledger.Unknown, r.State == ledger.Dispatched, r.State == ledger.Created:
 		r.Fingerprint = c.fingerprint // one that is repeated on purpose is held, too
 		return r
 	case (r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess || rejected(r)) && c.reason == "" && l.Now().Before(r.ClaimUntil):
