@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -52,6 +53,8 @@ func (g *edition) checkOverride(head *ledger.Intent, override string) error {
 	name, _, _ := strings.Cut(override, "/")
 	to, from, w := g.providers[name], g.providers[head.Provider], g.jobWorkflow(head)
 	switch {
+	case intent.IsCallback(head):
+		return errors.New("a callback has no other route: route_override is same")
 	case head.Provider == ToolProvider:
 		return errors.New("a tool's call has no other route: route_override is same")
 	case to == nil:
