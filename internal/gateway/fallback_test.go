@@ -44,6 +44,13 @@ workflows:
     retry: {max_attempts: 1}
     tiers: [{name: pro, provider: openai, quality_class: a}, {name: local, provider: spare, model: local, quality_class: b}]
     fallback: {on: [server_error], contract: {id: C-7, approver: ada}}
+  waits:
+    match: {paths: ["/by-name-only"]}
+    bulkhead: {max_concurrent: 1, wait: true}
+    lanes: {interactive_admission: {max_wait_ms: 60}}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: openai, model: gpt-5}, {name: local, provider: spare, model: local}]
+    fallback: {on: [server_error]}
   default: {}
 `
 
@@ -145,6 +152,27 @@ func TestFallbackOfARefusal(t *testing.T) {
 	r.sim.Release("gate")
 	all.Wait()
 	r.calls("full", 0)
+}
+
+// What waited to be admitted, and was not, is on record with what was decided about other tiers.
+func TestFallbackOfAnAdmission(t *testing.T) {
+	r := tierRig(t)
+	r.always("busy", `{"hold":"gate"}`)
+	var all sync.WaitGroup
+	all.Go(func() { r.must(chat("busy").workflow("waits"), 200) })
+	if err := r.sim.WaitHeld(t.Context(), "gate", 1); err != nil {
+		t.Fatal(err)
+	}
+	a := r.must(chat("late").workflow("waits"), 503)
+	if got := a.header.Get("Holdfast-Fallback"); got != "next; tier=local; rule=tiers" || a.code() != "admission_timeout" {
+		t.Errorf("%v", a.header)
+	}
+	if d := r.decidedFallback(r.settled(a.header.Get("Holdfast-Intent")).ID); d == nil || d.Tier != "local" {
+		t.Errorf("%+v on record", d)
+	}
+	r.sim.Release("gate")
+	all.Wait()
+	r.calls("late", 0)
 }
 
 // Of a job whose first tier has failed, and of which nobody knows whether another one keeps the contract, its owner decides.
