@@ -20,6 +20,7 @@ func (k *checker) workflow(w *Workflow) {
 	k.external(path, w)
 	k.mechanisms(path, w)
 	k.tiers(path, w)
+	k.contracts(path, w)
 	k.cache(path+".cache", w)
 	k.lanes(path, w)
 	k.callbacks(path+".callbacks", &w.Callbacks)
