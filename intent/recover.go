@@ -26,14 +26,15 @@ type Recovered struct {
 // dispatched is free, what was goes by on_unknown. It is safe to run again, and beside other engines.
 func (g *Log) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
-	dead, err := g.deadOwners(ctx)
-	if err != nil {
-		return found, err
-	}
 	for after := ""; ; {
 		records, err := g.ledger.Open(ctx, after, page)
 		if err != nil {
 			return found, fmt.Errorf("recover: %w", err)
+		}
+		// Behind the leases: whoever took one had a heartbeat before (Alive).
+		dead, err := g.deadOwners(ctx)
+		if err != nil {
+			return found, err
 		}
 		for _, r := range records {
 			after = r.ID
@@ -82,7 +83,7 @@ func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error)
 }
 
 func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
-	o := g.Load(r)
+	o := g.Load(r).Patient() // nobody waits for an answer yet, and a slow disk is no reason not to start
 	switch {
 	case r.State == ledger.Created && r.Key == "":
 		found.Dropped++

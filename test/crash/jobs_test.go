@@ -22,8 +22,8 @@ const (
 )
 
 const (
-	// told is what the throttled far side asks for. It is longer than what is waited for in place (semantics 36).
-	told = 3 * time.Second
+	// retryAfter is what the throttled far side asks for. It is longer than what is waited for in place (semantics 36).
+	retryAfter = 3 * time.Second
 )
 
 // The far side's weather. Whatever it is, some calls fail after their effect, and some jobs always fail.
@@ -83,7 +83,7 @@ func TestJobsSurviveTheirWorkers(t *testing.T) {
 		lives := time.Duration(100+s.rnd.IntN(900)) * time.Millisecond
 		if life == kills/2 { // long enough for what the far side asks for
 			s.submit(ctx, &submitters, s.all[jobs*3/4:])
-			lives = told + time.Second
+			lives = retryAfter + time.Second
 		}
 		s.life(lives)
 	}

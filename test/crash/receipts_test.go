@@ -252,24 +252,24 @@ func (s *season) judgeWaits(b *book) {
 			if h.Rule != "throttled" || i+1 == len(list) {
 				continue
 			}
-			if waited++; list[i+1].Start.Sub(h.Start) < told {
-				s.t.Errorf("%s: told to wait %s, it came after %s", c.op, told, list[i+1].Start.Sub(h.Start))
+			if waited++; list[i+1].Start.Sub(h.Start) < retryAfter {
+				s.t.Errorf("%s: told to wait %s, it came after %s", c.op, retryAfter, list[i+1].Start.Sub(h.Start))
 			}
 		}
 	}
 	for i, h := range s.list {
-		if h.Rule != "throttled" || h.Ended.IsZero() || s.killed(h.Start, h.Start.Add(told)) {
+		if h.Rule != "throttled" || h.Ended.IsZero() || s.killed(h.Start, h.Start.Add(retryAfter)) {
 			continue
 		}
 		windows++
 		early := 0
 		for _, next := range s.list[i+1:] {
-			if next.Start.After(h.Ended) && next.Start.Before(h.Start.Add(told)) {
+			if next.Start.After(h.Ended) && next.Start.Before(h.Start.Add(retryAfter)) {
 				early++
 			}
 		}
 		if most = max(most, early); early > atOnce("") {
-			s.t.Errorf("%d calls came within the %s that the far side had asked for at %s", early, told, h.Start)
+			s.t.Errorf("%d calls came within the %s that the far side had asked for at %s", early, retryAfter, h.Start)
 		}
 	}
 	s.t.Logf("Retry-After: %d jobs told, %d times the route, %d calls at most came meanwhile", waited, windows, most)
