@@ -44,7 +44,7 @@ func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
-		Barred: func(head *ledger.Intent) time.Duration { return g.current.Load().jobBarred(head) }})
+		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) }})
 }
 
 // jobWorkers leaves a fifth of the places free for calls that somebody waits for, whatever the backlog.
@@ -119,35 +119,35 @@ func (g *edition) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string
 const stall = 50 * time.Millisecond
 
 // jobBarred is how long no job of this kind can be started: its route cools down, is paused or broken, or all slots that
-// batch work may have are in use. It takes nothing.
-func (g *edition) jobBarred(head *ledger.Intent) time.Duration {
+// batch work may have are in use. It takes nothing. Behind a route's bar the first is a probe.
+func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool) {
 	if g.draining.Load() {
-		return time.Second
+		return time.Second, false
 	}
 	w := g.jobWorkflow(head)
 	if w == nil {
-		return 0
+		return 0, false
 	}
 	c := &call{g: g, job: &queue.Job{Op: g.log.Load(&ledger.Record{Intent: *head})}, model: head.RequestedModel, wf: w,
 		tenant: head.Tenant, r: &http.Request{URL: &url.URL{}}}
 	c.r.Method = head.Method
 	if c.aim(head) != nil {
-		return 0
+		return 0, false
 	}
 	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
 		c.spec.Endpoint = toolEndpoint
 	}
 	n, _ := c.nested()
 	if n.tier.slots != nil && !n.tier.slots.Fits(bulkhead.Batch) {
-		return stall
+		return stall, false
 	}
 	if wait, barred := n.route.Barred(); barred {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
 	if wait, fits := n.route.BatchFits(); !fits {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
-	return 0
+	return 0, false
 }
 
 // aim finds where a job goes by its head alone.
@@ -269,7 +269,11 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	if err := c.job.Op.Dispatch(c.exec.next); err != nil {
+	err := c.job.Op.Dispatch(c.exec.next)
+	switch {
+	case errors.Is(err, intent.ErrAged):
+		return errorf(CodeDeadline, "its max_queue_age is over")
+	case err != nil:
 		return c.storeAway(err)
 	}
 	c.exec.took(c.job.Op, c.job.Op.Head().CreatedAt)
