@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -399,7 +400,7 @@ func (c *call) yield(how ending) {
 func (e *execution) keepUntil() time.Time {
 	i := e.wf.Idempotency
 	if e.op.Head().Explicit || e.job != nil { // a job's answer is fetched when there is time
-		return e.g.ledger.Now().Add(i.TTL)
+		return e.g.ledger.Now().Add(intent.KeyKept(e.op.Head(), i.TTL))
 	}
 	return e.began.Add(i.Window)
 }

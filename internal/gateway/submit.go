@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -28,6 +29,9 @@ type JobRequest struct {
 	OwnerKey       string          `json:"owner_key,omitempty"`
 	Priority       string          `json:"priority,omitempty"`
 	MaxQueueAgeMS  int64           `json:"max_queue_age_ms,omitempty"` // can only shorten the policy's
+	// Upload says that the job is one of many out of a file: its key is kept for intent.UploadKept at least, so that an upload which is
+	// gone on with submits nothing twice.
+	Upload bool `json:"upload,omitempty"`
 }
 
 // submission are the stages of a call that a job passes when it is submitted.
@@ -77,6 +81,9 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 		}
 	}
 	c.submitter(id) // a tier of another provider has asked again
+	if in.Upload {
+		c.trigger = intent.TriggerUpload
+	}
 	if err := c.jobAllowed(Credential(r)); err != nil {
 		return nil, false, err
 	}
@@ -93,7 +100,7 @@ const maxAge = 10 * 365 * 24 * time.Hour
 // jobHeader is the header of a job's request: what its provider is told, and what is said of it to us.
 func jobHeader(r *http.Request, in JobRequest) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}}
-	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Organization", "Openai-Project"} {
+	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Organization", "Openai-Project", "Holdfast-Fresh", "Cache-Control"} {
 		if v := r.Header[name]; v != nil {
 			h[name] = v
 		}
@@ -141,7 +148,7 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 	switch {
 	case c.key == "": // derive: off, or a body that has no key: each submission is a job of its own
 		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
-	case c.callerKey == "" && !c.claimed && c.wf.Idempotency.Derive == policy.DeriveOff:
+	case c.callerKey == "" && !c.claimed && (c.wf.Idempotency.Derive == policy.DeriveOff || c.anew()):
 		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
 	}
 	c.claimed = true
@@ -180,6 +187,10 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 	}
 	return nil, false, errorf(CodeInFlight, "the operation with this key is changing hands")
 }
+
+// anew says that a new answer is wanted where a derived key would find an earlier one. A key of the caller's own, or one under
+// derive: always, names the operation, as in a plain call. What waits for its owner is found again by the same request.
+func (c *call) anew() bool { return c.fresh && !c.approves() && !mutant.On("fresh-job-adopts") }
 
 // heldJob finds the job that has the key already; nil where its claim has ended meanwhile.
 func (c *call) heldJob(holder string) (*ledger.Record, *Error) {
