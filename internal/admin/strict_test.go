@@ -219,21 +219,24 @@ func TestUploadKeepsItsKey(t *testing.T) {
 		}
 		return w.Header().Get("Holdfast-Intent")
 	}
-	worker, person := submit("default", "worked"), submit("act", "parked")
+	worker, person := submit("brief", "worked"), submit("act", "parked")
 	r.until(worker, done)
 	r.until(person, parked)
 	if w := send(h, "POST", "/holdfast/v1/jobs/"+person+"/replay", replayed(Executed)); w.Code != 200 {
 		t.Fatalf("%d %s", w.Code, w.Body)
 	}
-	plain := r.job(h, "default", "plain")
+	plain := r.job(h, "brief", "plain")
 	r.until(plain, done)
+	for again := plain; again == plain; again = r.job(h, "brief", "plain") { // until the workflow's ttl is over
+		r.until(plain, done)
+	}
 	for id, day := range map[string]bool{worker: true, person: true, plain: false} {
 		rec := r.until(id, done)
 		if kept := rec.ClaimUntil.Sub(rec.SettledAt); (kept > intent.UploadKept-time.Minute) != day {
 			t.Errorf("%s keeps its key for %s", rec.Key, kept)
 		}
 	}
-	if submit("default", "worked") != worker || far.Counts("worked").Calls != 1 {
+	if submit("brief", "worked") != worker || far.Counts("worked").Calls != 1 {
 		t.Error("the same line is another job")
 	}
 }
