@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -17,6 +18,8 @@ var (
 	ErrCommitWait = fmt.Errorf("intent: the store did not confirm in time: %w", ledger.ErrUnavailable)
 	// ErrHeld says that what was asked for needs evidence or a person first.
 	ErrHeld = errors.New("intent: outcome unknown, held for evidence or a person")
+	// ErrAged says that a job's time was over before its attempt was on record: release it, and Expire ends it.
+	ErrAged = errors.New("intent: its max_queue_age is over, nothing of it is sent any more")
 )
 
 // LaneAdmission is where a call waits that a client waits for; it leaves when it is sent.
@@ -65,6 +68,7 @@ type Log struct {
 	alone   bool
 	lane    func(*ledger.Record) string
 	patrol  *patrol
+	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
 }
 
 // New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
@@ -159,7 +163,10 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
 		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
 	if b.Job {
-		o.head.JobID, c.st.LeaseOwner = o.head.ID, ""
+		o.head.JobID = o.head.ID
+	}
+	if b.Job || Parked(b.Lane) {
+		c.st.LeaseOwner = "" // nobody's
 	}
 	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
 	if b.Attempt != nil {
@@ -193,6 +200,9 @@ func (o *Op) lateBegin(job bool) {
 	if !job {
 		o.neverSent()
 		return
+	}
+	if st := o.Status(); endOf(&st) == "" {
+		o.head.Callback = "" // its end would be told to somebody who has heard of no such job
 	}
 	o.tidy(o.GiveUp("engine", cameLate, "semantics 9"))
 }

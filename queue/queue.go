@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -61,9 +62,15 @@ type Config struct {
 	// Work does a leased job: when it returns, the job has ended, is back in its lane or parked, or is still leased with
 	// nothing on its way; then Rest says what follows.
 	Work func(ctx context.Context, j *Job) Rest
-	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. It
-	// takes nothing. Nil: never.
-	Barred func(*ledger.Intent) time.Duration
+	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. With probe
+	// what becomes of the first behind it says whether others may follow. It takes nothing. Nil: never.
+	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
+	// Takes says which jobs are this queue's, by their head. Nil: all.
+	Takes func(*ledger.Intent) bool
+	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
+	Others func(*ledger.Record)
+	// Fed says that another queue's sweeps feed this one, by Enter: the log is read once.
+	Fed bool
 	// Workers is how many jobs are worked on at a time. Default 64.
 	Workers int
 	Logger  *slog.Logger
@@ -97,6 +104,7 @@ type Queue struct {
 	hands   map[string]time.Time // since when a worker has it, in ledger time
 	seen    census               // by lane, as the log was last read
 	working int
+	last    int  // of those, jobs that the next crash gives up: one at most
 	partial bool // the log has more than is known
 	idle    chan struct{}
 }
@@ -110,7 +118,13 @@ func New(c Config) *Queue {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Barred == nil {
-		c.Barred = func(*ledger.Intent) time.Duration { return 0 }
+		c.Barred = func(*ledger.Intent) (time.Duration, bool) { return 0, false }
+	}
+	if c.Takes == nil {
+		c.Takes = func(*ledger.Intent) bool { return true }
+	}
+	if c.Others == nil {
+		c.Others = func(*ledger.Record) {}
 	}
 	return &Queue{Config: c, nudge: make(chan struct{}, 1), group: bulkhead.NewGroup(mostKnown), lines: map[lineKey]*line{}, known: map[string]bool{},
 		hands: map[string]time.Time{}}
@@ -148,17 +162,25 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	q.add(r)
 }
 
-// ready reports whether r is a job that waits for a worker.
-func ready(r *ledger.Record) bool {
+// ready reports whether r is a job that waits for one of this queue's workers.
+func (q *Queue) ready(r *ledger.Record) bool {
+	return waits(r) && q.Takes(&r.Intent)
+}
+
+// waits reports whether r is a job that waits for a worker.
+func waits(r *ledger.Record) bool {
 	return r.JobID != "" && r.LeaseOwner == "" && !intent.Parked(r.Lane) &&
 		(r.State == ledger.Created || r.State == ledger.Dispatched && !r.Hold)
 }
+
+// Enter puts a job that has just been written down into the schedule, or one that was found in the log.
+func (q *Queue) Enter(r *ledger.Record) { q.enter(r, false) }
 
 // add puts a job that waits into the schedule.
 func (q *Queue) add(r *ledger.Record) { q.enter(r, false) }
 
 func (q *Queue) enter(r *ledger.Record, fresh bool) {
-	if !ready(r) {
+	if !q.ready(r) {
 		return
 	}
 	q.mu.Lock()
@@ -195,6 +217,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer sweep.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	q.Log.Alive(ctx)
 	q.sweep(ctx)
 	for {
 		timer.Reset(q.fill(ctx))
@@ -237,6 +260,9 @@ func (q *Queue) sweep(ctx context.Context) {
 	q.mu.Lock()
 	q.partial = false
 	q.mu.Unlock()
+	if q.Fed {
+		return
+	}
 	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
 	}
@@ -252,7 +278,11 @@ func (q *Queue) sweep(ctx context.Context) {
 		for _, r := range records {
 			after = r.ID
 			found.add(r)
-			q.add(r)
+			if q.Takes(&r.Intent) {
+				q.add(r)
+			} else {
+				q.Others(r)
+			}
 		}
 		if len(records) < page {
 			q.mu.Lock()
@@ -276,6 +306,9 @@ func (q *Queue) fill(ctx context.Context) time.Duration {
 		e := l.pop()
 		h := l.take()
 		q.working++
+		if l.key.last {
+			q.last++
+		}
 		q.hands[e.id] = q.Ledger.Now()
 		go q.work(context.WithoutCancel(ctx), e, h)
 	}
@@ -292,6 +325,8 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 		switch {
 		case len(l.ready.list) == 0:
 			q.drop(l)
+		case l.key.last && q.last > 0:
+			// the worker that has one wakes us
 		case now.Before(l.until):
 			next = min(next, l.until.Sub(now))
 		case !l.slots.Fits(bulkhead.Batch):
@@ -304,9 +339,8 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 			best = l
 		}
 	}
-	if best != nil && best.barred {
-		// Behind a bar the first goes alone: what becomes of it says whether the others may follow.
-		best.barred, best.until = false, now.Add(probeGap)
+	if best != nil {
+		best.pace(now, q.Workers)
 	}
 	return best, next
 }
@@ -314,17 +348,33 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 const (
 	// probeGap is how long the first job behind a bar is ahead of the next.
 	probeGap = 100 * time.Millisecond
-	// maxSpread bounds the time over which those are spread that waited for the same moment.
+	// maxSpread bounds the time over which those are spread that waited for the same moment; probeGap is its least.
 	maxSpread = time.Second
 )
 
 // bar asks whether a line's jobs may be started, and keeps the answer.
 func (q *Queue) bar(l *line, now time.Time) time.Duration {
-	wait := q.Barred(&l.head)
+	wait, probe := q.Barred(&l.head)
 	if wait <= 0 {
 		return 0
 	}
-	wait += rand.N(min(wait/10, maxSpread) + time.Millisecond)
-	l.until, l.barred = now.Add(wait), true
+	wait = Spread(wait)
+	if l.until = now.Add(wait); probe {
+		l.barred, l.spread = true, max(l.spread, min(max(wait/10, probeGap), maxSpread))
+	}
 	return wait
+}
+
+// pace says when the next of a line may follow the one that is begun now. Behind a bar the first goes alone: what becomes of
+// it says whether others may follow. Those that wait then do so one after the other, for all of them waited for the same
+// moment (design.md §4).
+func (l *line) pace(now time.Time, workers int) {
+	switch {
+	case l.barred:
+		l.until = now.Add(probeGap)
+		l.barred, l.calm, l.spread = false, l.until.Add(l.spread), 0
+	case now.Before(l.calm) && !mutant.On("release-at-once"):
+		gap := l.calm.Sub(now) / time.Duration(min(len(l.ready.list), workers))
+		l.until = now.Add(rand.N(2*gap + 1))
+	}
 }

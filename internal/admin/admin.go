@@ -233,6 +233,10 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record, 
 		a.away(w, err)
 		return
 	}
+	if v.Callbacks, err = a.callbacksOf(r.Context(), v.History); err != nil {
+		a.away(w, err)
+		return
+	}
 	answer(w, v)
 }
 

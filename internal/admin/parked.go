@@ -131,7 +131,7 @@ func (a *API) approve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	rec, ok := a.job(w, r)
+	rec, ok := a.waiting(w, r)
 	if !ok {
 		return
 	}
@@ -159,8 +159,7 @@ type refusedReplay struct {
 func planned(rec *ledger.Record, lane, result string) (does string, refused *refusedReplay) {
 	switch {
 	case rec.State == ledger.Settled && rec.Outcome != ledger.OutcomeSuccess && rec.Answer == nil:
-		return "", &refusedReplay{"conflict", "the job has ended for good (settled, " + rec.Outcome.String() + "), and there is no answer to give: " +
-			"nothing is sent; its key is free, and submitting it again makes a new job"}
+		return "", endedForGood(rec)
 	case rec.State == ledger.Settled:
 		return Answered, nil
 	case rec.Lane != lane:
@@ -174,6 +173,15 @@ func planned(rec *ledger.Record, lane, result string) (does string, refused *ref
 			"not_executed or executed what is there"}
 	}
 	return Sends, nil
+}
+
+// endedForGood refuses to send again what a person, its caller or its age has ended, of which there is no answer to give either.
+func endedForGood(rec *ledger.Record) *refusedReplay {
+	said := "it has ended for good (settled, " + rec.Outcome.String() + "): nothing is sent, and there is no answer to give"
+	if rec.JobID != "" {
+		said += "; its key is free, and submitting it again makes a new job"
+	}
+	return &refusedReplay{"conflict", said}
 }
 
 // vouched reports whether nothing can be sent twice that has an effect: a generation that may have been billed may be asked
@@ -202,7 +210,7 @@ func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record,
 		return
 	}
 	does, refused := planned(rec, lane, result)
-	if does == Sends {
+	if does == Sends && rec.JobID != "" {
 		if err := a.Gateway().Movable(&rec.Intent, override); err != nil {
 			refused = &refusedReplay{"conflict", err.Error()}
 		}
@@ -227,11 +235,13 @@ func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record,
 		return
 	}
 	v.NotExecuted = vouched(rec, result)
-	if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
+	if rec.JobID == "" { // its client's next call has it sent
+		v.ExpiresAt = a.Ledger.Now().Add(a.termsOf(rec).ttl)
+	} else if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
 		v.ExpiresAt = a.Ledger.Now().Add(age)
 	}
-	if a.moved(w, r, rec.ID, op.Revive(v)) {
-		a.Gateway().Jobs().Look(r.Context(), rec.ID)
+	if a.moved(w, r, rec.ID, op.Revive(v)) && rec.JobID != "" {
+		a.Gateway().Look(r.Context(), rec.ID)
 	}
 }
 
@@ -241,7 +251,7 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request, lane string) {
 	if !ok {
 		return
 	}
-	rec, ok := a.job(w, r)
+	rec, ok := a.waiting(w, r)
 	if !ok {
 		return
 	}
@@ -252,6 +262,10 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request, lane string) {
 	op := a.Log.Load(rec)
 	if rec.State == ledger.Unknown {
 		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeFailed, in.By, in.Reason, nil, time.Time{}))
+		return
+	}
+	if rec.JobID == "" {
+		a.moved(w, r, rec.ID, op.Refuse(in.By, in.Reason, lane, a.Ledger.Now().Add(a.termsOf(rec).ttl)))
 		return
 	}
 	a.moved(w, r, rec.ID, op.GiveUp(in.By, in.Reason, lane))
@@ -273,9 +287,18 @@ func (a *API) moved(w http.ResponseWriter, r *http.Request, id string, err error
 }
 
 func (a *API) job(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool) {
+	return a.found(w, r, func(rec *ledger.Record) bool { return rec.JobID != "" })
+}
+
+// waiting finds a job, or a call that waits for its owner.
+func (a *API) waiting(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool) {
+	return a.found(w, r, func(rec *ledger.Record) bool { return rec.JobID != "" || intent.Parked(rec.Lane) })
+}
+
+func (a *API) found(w http.ResponseWriter, r *http.Request, fits func(*ledger.Record) bool) (*ledger.Record, bool) {
 	rec, err := a.Ledger.Get(r.Context(), r.PathValue("id"))
 	switch {
-	case errors.Is(err, ledger.ErrNotFound), err == nil && rec.JobID == "":
+	case errors.Is(err, ledger.ErrNotFound), err == nil && !fits(rec):
 		fail(w, http.StatusNotFound, "not_found", "there is no such job")
 	case err != nil:
 		a.away(w, err)

@@ -39,11 +39,12 @@ func (g *Gateway) Jobs() *queue.Queue { return g.jobs }
 
 func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: jobWorkers(cfg),
+		Takes: func(head *ledger.Intent) bool { return !intent.IsCallback(head) }, Others: func(r *ledger.Record) { g.callbacks.Enter(r) },
 		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().jobRules(head) },
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
-		Barred: func(head *ledger.Intent) time.Duration { return g.current.Load().jobBarred(head) }})
+		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) }})
 }
 
 // jobWorkers leaves a fifth of the places free for calls that somebody waits for, whatever the backlog.
@@ -118,35 +119,35 @@ func (g *edition) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string
 const stall = 50 * time.Millisecond
 
 // jobBarred is how long no job of this kind can be started: its route cools down, is paused or broken, or all slots that
-// batch work may have are in use. It takes nothing.
-func (g *edition) jobBarred(head *ledger.Intent) time.Duration {
+// batch work may have are in use. It takes nothing. Behind a route's bar the first is a probe.
+func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool) {
 	if g.draining.Load() {
-		return time.Second
+		return time.Second, false
 	}
 	w := g.jobWorkflow(head)
 	if w == nil {
-		return 0
+		return 0, false
 	}
 	c := &call{g: g, job: &queue.Job{Op: g.log.Load(&ledger.Record{Intent: *head})}, model: head.RequestedModel, wf: w,
 		tenant: head.Tenant, r: &http.Request{URL: &url.URL{}}}
 	c.r.Method = head.Method
 	if c.aim(head) != nil {
-		return 0
+		return 0, false
 	}
 	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
 		c.spec.Endpoint = toolEndpoint
 	}
 	n, _ := c.nested()
 	if n.tier.slots != nil && !n.tier.slots.Fits(bulkhead.Batch) {
-		return stall
+		return stall, false
 	}
 	if wait, barred := n.route.Barred(); barred {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
 	if wait, fits := n.route.BatchFits(); !fits {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
-	return 0
+	return 0, false
 }
 
 // aim finds where a job goes by its head alone.
@@ -268,7 +269,11 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	if err := c.job.Op.Dispatch(c.exec.next); err != nil {
+	err := c.job.Op.Dispatch(c.exec.next)
+	switch {
+	case errors.Is(err, intent.ErrAged):
+		return errorf(CodeDeadline, "its max_queue_age is over")
+	case err != nil:
 		return c.storeAway(err)
 	}
 	c.exec.took(c.job.Op, c.job.Op.Head().CreatedAt)
@@ -324,60 +329,11 @@ func (c *call) heldByJob(r *ledger.Record) *Error {
 	return &Error{Code: CodeInFlight, Intent: r.ID, Message: "a job with this key is not done yet; GET " + jobPath + r.ID + " follows it"}
 }
 
-// overrideOf is the route that whoever replayed a job chose, "" for the same.
-func overrideOf(said json.RawMessage) string {
-	var in struct {
-		Route string `json:"route_override"`
-	}
-	if json.Unmarshal(said, &in) != nil || in.Route == SameRoute {
-		return ""
-	}
-	return in.Route
-}
-
-// SameRoute is the route_override that changes nothing.
-const SameRoute = "same"
-
-// overridden sends a replayed job where a person wants it: to another provider of the same format, with another model
-// where one is named.
-func (c *call) overridden() *Error {
-	if c.override == "" {
-		return nil
-	}
-	name, model, _ := strings.Cut(c.override, "/")
-	if err := c.g.checkOverride(c.job.Op.Head(), c.override); err != nil {
-		return errorf(CodeContract, "%s", err.Error())
-	}
-	w := *c.wf
-	w.Tiers = []policy.Tier{{Provider: name, Model: model}}
-	c.wf = &w
-	return nil
-}
-
-// CheckOverride says whether a job can be sent by another route, PROVIDER or PROVIDER/MODEL; the error says why not.
-func (g *Gateway) CheckOverride(head *ledger.Intent, override string) error {
-	return g.current.Load().checkOverride(head, override)
-}
-
-func (g *edition) checkOverride(head *ledger.Intent, override string) error {
-	if override == SameRoute {
-		return nil
-	}
-	name, _, _ := strings.Cut(override, "/")
-	to, from := g.providers[name], g.providers[head.Provider]
-	switch {
-	case head.Provider == ToolProvider:
-		return errors.New("a tool's call has no other route: route_override is same")
-	case to == nil:
-		return errors.New("route_override is same, PROVIDER or PROVIDER/MODEL; there is no provider " + bounded(name))
-	case from != nil && to.wire != from.wire:
-		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", the request is " + string(from.wire))
-	}
-	return nil
-}
-
 // AgedLane is where a job goes whose max_queue_age is over: "" gives it up.
 func (g *Gateway) AgedLane(r *ledger.Record) string {
+	if intent.IsCallback(&r.Intent) {
+		return intent.LaneDead
+	}
 	w := g.current.Load().jobWorkflow(&r.Intent)
 	if w == nil {
 		return intent.LaneDead
@@ -388,6 +344,9 @@ func (g *Gateway) AgedLane(r *ledger.Record) string {
 
 // QueueAge is how long a job may wait in its lane.
 func (g *Gateway) QueueAge(head *ledger.Intent) time.Duration {
+	if intent.IsCallback(head) {
+		return intent.CallbackAge
+	}
 	if w := g.current.Load().jobWorkflow(head); w != nil {
 		return w.Lanes.BackgroundRetry.MaxQueueAge
 	}
