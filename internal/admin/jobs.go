@@ -69,29 +69,11 @@ var Priorities = []string{"high", "normal", "low"}
 
 // submit answers 202 with the job; the same key again gives the same job.
 func (a *API) submit(w http.ResponseWriter, r *http.Request) {
-	var in submission
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, a.Policy().Limits.MaxRequestBytes))
-	d.DisallowUnknownFields()
-	err := d.Decode(&in)
-	if err == nil && d.Decode(&struct{}{}) != io.EOF {
-		err = errors.New("something follows the object")
-	}
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		fail(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("the body is over limits.max_request_bytes, %d", large.Limit))
-		return
-	case err != nil:
-		fail(w, http.StatusBadRequest, "invalid_request",
-			"the body is {path, body, workflow, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?, upload?}: "+err.Error())
+	in, ok := a.submitted(w, r)
+	if !ok {
 		return
 	}
-	job, code, err := in.job()
-	if err != nil {
-		fail(w, http.StatusBadRequest, code, err.Error())
-		return
-	}
-	rec, known, err := a.Gateway().SubmitJob(r, job)
+	rec, known, err := a.Gateway().SubmitJob(r, in)
 	if err != nil {
 		refuse(w, err)
 		return
@@ -104,6 +86,32 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusAccepted)
 	answer(w, View(rec))
+}
+
+// submitted reads the body of a submission, or refuses it.
+func (a *API) submitted(w http.ResponseWriter, r *http.Request) (in gateway.JobRequest, ok bool) {
+	var sent submission
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, a.Policy().Limits.MaxRequestBytes))
+	d.DisallowUnknownFields()
+	err := d.Decode(&sent)
+	if err == nil && d.Decode(&struct{}{}) != io.EOF {
+		err = errors.New("something follows the object")
+	}
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		fail(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("the body is over limits.max_request_bytes, %d", large.Limit))
+		return in, false
+	case err != nil:
+		fail(w, http.StatusBadRequest, "invalid_request",
+			"the body is {path, body, workflow, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?, upload?}: "+err.Error())
+		return in, false
+	}
+	in, code, err := sent.job()
+	if err != nil {
+		fail(w, http.StatusBadRequest, code, err.Error())
+	}
+	return in, err == nil
 }
 
 // refuse answers with an error of the gateway's.

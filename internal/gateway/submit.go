@@ -12,7 +12,6 @@ import (
 
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
-	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -195,10 +194,6 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 	}
 	return nil, false, errorf(CodeInFlight, "the operation with this key is changing hands")
 }
-
-// anew says that a new answer is wanted where a derived key would find an earlier one. A key of the caller's own, or one under
-// derive: always, names the operation, as in a plain call. What waits for its owner is found again by the same request.
-func (c *call) anew() bool { return c.fresh && !c.approves() && !mutant.On("fresh-job-adopts") }
 
 // heldJob finds the job that has the key already; nil where its claim has ended meanwhile.
 func (c *call) heldJob(holder string) (*ledger.Record, *Error) {
