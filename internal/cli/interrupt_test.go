@@ -168,7 +168,7 @@ func TestInterruptions(t *testing.T) {
 				}
 				return 202, admin.Intent{ID: "j"}, nil
 			}}).api(), in)
-			interrupted(t, err, "3 submitted, 0 of them before, 1 refused, 1 on their way, which may be", "the same command goes on, and submits nothing twice")
+			interrupted(t, err, "3 submitted, 0 of them before, 1 refused; 1 were on their way, and may be submitted too", "the same command goes on, and submits nothing twice")
 		})
 	})
 	t.Run("replay", func(t *testing.T) {

@@ -124,7 +124,7 @@ const goesOn = "the same command goes on, and submits nothing twice"
 func (m *submitMany) interrupted(cause error) error {
 	said := fmt.Sprintf("%d submitted, %d of them before, %d refused", len(m.results)-m.refused, m.known, m.refused)
 	if m.cut > 0 {
-		said += fmt.Sprintf(", %d on their way, which may be", m.cut)
+		said += fmt.Sprintf("; %d were on their way, and may be submitted too", m.cut)
 	}
 	return fmt.Errorf("%w: %s; %s", cause, said, goesOn)
 }
