@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"slices"
 	"time"
 
@@ -95,7 +96,7 @@ func (h *entries) Pop() any {
 }
 
 // lineKey is all that a policy and a route can tell jobs apart by.
-type lineKey struct{ tenant, workflow, owner, provider, path, endpoint, model string }
+type lineKey struct{ tenant, workflow, owner, provider, path, endpoint, model, trigger string }
 
 // line is the jobs of one kind: they have the same rules, and stand or run together.
 type line struct {
@@ -112,7 +113,7 @@ type line struct {
 
 // lineOf finds or makes the line of a job.
 func (q *Queue) lineOf(r *ledger.Record) *line {
-	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel}
+	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel, r.Trigger}
 	if l := q.lines[k]; l != nil {
 		return l
 	}
@@ -120,6 +121,30 @@ func (q *Queue) lineOf(r *ledger.Record) *line {
 	q.rule(l)
 	q.lines[k] = l
 	return l
+}
+
+// replayed is the version of a job's record before which no person can have sent it back: it is made, parked and revived.
+const replayed = 3
+
+// as makes of a record that is about to enter the schedule what it counts as there. What is known already costs nothing.
+func (q *Queue) as(ctx context.Context, r *ledger.Record) {
+	if q.As == nil || r.Version < replayed || !ready(r) {
+		return
+	}
+	q.mu.Lock()
+	_, known := q.known[r.ID]
+	full := len(q.known) >= mostKnown
+	q.mu.Unlock()
+	if known || full {
+		return
+	}
+	events, err := q.Ledger.History(ctx, r.ID)
+	if err != nil {
+		return // its worker reads it again
+	}
+	if said := intent.LifeOf(events).Said; said != nil {
+		r.Intent = q.As(r.Intent, said)
+	}
 }
 
 // rule gives a line the rules that hold for it now.

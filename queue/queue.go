@@ -6,6 +6,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -64,6 +65,9 @@ type Config struct {
 	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. It
 	// takes nothing. Nil: never.
 	Barred func(*ledger.Intent) time.Duration
+	// As is what a job counts as in the schedule whose generation began by a person's word (intent.Life.Said): its head, changed in
+	// what Rules and Barred go by. Nil: it is as it is on record.
+	As func(head ledger.Intent, said json.RawMessage) ledger.Intent
 	// Workers is how many jobs are worked on at a time. Default 64.
 	Workers int
 	Logger  *slog.Logger
@@ -145,6 +149,7 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	if err != nil {
 		return // the next sweep finds it
 	}
+	q.as(ctx, r)
 	q.add(r)
 }
 
@@ -252,6 +257,7 @@ func (q *Queue) sweep(ctx context.Context) {
 		for _, r := range records {
 			after = r.ID
 			found.add(r)
+			q.as(ctx, r)
 			q.add(r)
 		}
 		if len(records) < page {

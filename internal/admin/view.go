@@ -56,6 +56,7 @@ type Intent struct {
 	ClaimUntil             *time.Time     `json:"claim_until"`
 	LeaseOwner             string         `json:"lease_owner"`
 	Call                   *ToolCall      `json:"call,omitempty"`    // of an MCP call that is asked for alone
+	Missing                string         `json:"missing,omitempty"` // what a job needs and the configuration does not have
 	Warning                string         `json:"warning,omitempty"` // of what was just resolved: why it may be too early
 	History                []ledger.Event `json:"history,omitempty"`
 }
