@@ -116,7 +116,7 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 	if c.clashes(r.Fingerprint) {
 		return false, c.reused(r.ID)
 	}
-	if waits(r) && !c.approves() {
+	if c.goesOnWith(r) {
 		return c.takeOver(r)
 	}
 	return c.heldBy(ctx, r)

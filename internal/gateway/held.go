@@ -4,12 +4,15 @@ import (
 	"context"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// waits reports whether a call's intent waits for a request with its key, to be gone on with.
-func waits(r *ledger.Record) bool {
-	return r.JobID == "" && r.LeaseOwner == "" && (r.State == ledger.Created || r.State == ledger.Dispatched && !r.Hold)
+// goesOnWith reports whether the intent of an earlier call waits for a request such as this one, which then goes on with it. What
+// an owner has to approve does not: that is sent by a job alone.
+func (c *call) goesOnWith(r *ledger.Record) bool {
+	waits := r.JobID == "" && r.LeaseOwner == "" && (r.State == ledger.Created || r.State == ledger.Dispatched && !r.Hold)
+	return waits && (!c.approves() || mutant.On("approval-takes-over"))
 }
 
 // heldBy answers from the operation that has the key: a call, a submission and what waits for its owner hear the same of it.

@@ -243,7 +243,7 @@ func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *
 		return nil, true, nil
 	case r.JobID == "" && mutant.On("async-says-in-flight"):
 		return nil, false, &Error{Code: CodeInFlight, Intent: r.ID, Message: "a call has this key already"}
-	case waits(r) && !c.approves():
+	case c.goesOnWith(r):
 		return nil, false, nil
 	case r.JobID == "":
 		again, refusal = c.heldBy(ctx, r)
