@@ -131,7 +131,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	e.meter.Lanes(e.gateway.Jobs().Lanes)
+	e.meter.Lanes(e.gateway.Lanes)
 	e.meter.Routes(e.routes.List)
 	if err = e.startMCP(ctx, api); err != nil {
 		return err
@@ -302,6 +302,7 @@ func (e *Engine) runBackground() error {
 	var jobs context.Context
 	jobs, e.stopJobs = context.WithCancel(ctx)
 	e.background.Go(func() { _ = e.gateway.Jobs().Run(jobs) })
+	e.background.Go(func() { _ = e.gateway.Callbacks().Run(jobs) })
 	e.background.Go(func() { _ = e.log.Reconcile(ctx, intent.Patrol{Plan: e.plan, Returned: e.returned}) })
 	return nil
 }

@@ -119,6 +119,14 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 		}
 		o.log.observe(Change{Head: &o.head, From: from, To: c.st.State, Outcome: c.st.Outcome})
 	}
+	switch {
+	case c.split != nil:
+		if <-o.log.ledger.Enqueue(c.split); c.split.Err == nil {
+			o.log.told(c.split)
+		}
+	case w.Beside != nil:
+		o.log.told(w.Beside)
+	}
 	return nil
 }
 
@@ -164,12 +172,15 @@ type change struct {
 	err    error
 
 	running bool // of the attempt that was dispatched last
+
+	end0  string        // the end at which the intent stands before it
+	split *ledger.Write // of the mutant "callback-lost-on-crash"
 }
 
 func (o *Op) change(now time.Time) *change {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return &change{op: o, now: now, before: o.st.Version, st: o.st, running: o.running, events: make([]ledger.Event, 0, 3)}
+	return &change{op: o, now: now, before: o.st.Version, st: o.st, running: o.running, end0: endOf(&o.st), events: make([]ledger.Event, 0, 3)}
 }
 
 // step moves the status along one arrow and writes down why.
@@ -252,5 +263,6 @@ func (c *change) write() *ledger.Write {
 	if c.st.State == ledger.Dispatched && mutant.On("no-dispatched-record") {
 		w.Status.State, w.Status.Attempt = ledger.Created, 0
 	}
+	c.tell(w)
 	return w
 }

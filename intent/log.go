@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -65,6 +66,7 @@ type Log struct {
 	alone   bool
 	lane    func(*ledger.Record) string
 	patrol  *patrol
+	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
 }
 
 // New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
@@ -193,6 +195,9 @@ func (o *Op) lateBegin(job bool) {
 	if !job {
 		o.neverSent()
 		return
+	}
+	if st := o.Status(); endOf(&st) == "" {
+		o.head.Callback = "" // its end would be told to somebody who has heard of no such job
 	}
 	o.tidy(o.GiveUp("engine", cameLate, "semantics 9"))
 }

@@ -101,7 +101,7 @@ type KeyFilter interface {
 	DerivedKeys(ctx context.Context, limit int) (func(key string) bool, error)
 }
 
-// Write is one atomic change to one intent. Either Insert is set (a new intent) or ID and Version are (a
+// Write is one atomic change to one intent, with at most one new intent beside it. Either Insert is set (a new intent) or ID and Version are (a
 // compare-and-set on an existing one). All parts apply together or not at all.
 type Write struct {
 	// Insert is the immutable head of a new intent; Status its first status (Version 1).
@@ -142,6 +142,10 @@ type Write struct {
 
 	Events []Event
 	Bodies []Body
+
+	// Beside, when set, is an insertion that applies together with this write or not at all: what a change calls for is on
+	// record when the change is. It takes no key, is not settled, and has nothing beside it; its own Err stays nil.
+	Beside *Write
 
 	// Relaxed asks for no wake-up of the writer: the write rides with the next one, 2 ms at most.
 	Relaxed bool

@@ -128,7 +128,7 @@ const replayed = 3
 
 // as makes of a record that is about to enter the schedule what it counts as there. What is known already costs nothing.
 func (q *Queue) as(ctx context.Context, r *ledger.Record) {
-	if q.As == nil || r.Version < replayed || !ready(r) {
+	if q.As == nil || r.Version < replayed || !q.ready(r) {
 		return
 	}
 	q.mu.Lock()

@@ -68,6 +68,12 @@ type Config struct {
 	// As is what a job counts as in the schedule whose generation began by a person's word (intent.Life.Said): its head, changed in
 	// what Rules and Barred go by. Nil: it is as it is on record.
 	As func(head ledger.Intent, said json.RawMessage) ledger.Intent
+	// Takes says which jobs are this queue's, by their head. Nil: all.
+	Takes func(*ledger.Intent) bool
+	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
+	Others func(*ledger.Record)
+	// Fed says that another queue's sweeps feed this one, by Enter: the log is read once.
+	Fed bool
 	// Workers is how many jobs are worked on at a time. Default 64.
 	Workers int
 	Logger  *slog.Logger
@@ -116,6 +122,12 @@ func New(c Config) *Queue {
 	if c.Barred == nil {
 		c.Barred = func(*ledger.Intent) time.Duration { return 0 }
 	}
+	if c.Takes == nil {
+		c.Takes = func(*ledger.Intent) bool { return true }
+	}
+	if c.Others == nil {
+		c.Others = func(*ledger.Record) {}
+	}
 	return &Queue{Config: c, nudge: make(chan struct{}, 1), group: bulkhead.NewGroup(mostKnown), lines: map[lineKey]*line{}, known: map[string]bool{},
 		hands: map[string]time.Time{}}
 }
@@ -153,17 +165,25 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	q.add(r)
 }
 
-// ready reports whether r is a job that waits for a worker.
-func ready(r *ledger.Record) bool {
+// ready reports whether r is a job that waits for one of this queue's workers.
+func (q *Queue) ready(r *ledger.Record) bool {
+	return waits(r) && q.Takes(&r.Intent)
+}
+
+// waits reports whether r is a job that waits for a worker.
+func waits(r *ledger.Record) bool {
 	return r.JobID != "" && r.LeaseOwner == "" && !intent.Parked(r.Lane) &&
 		(r.State == ledger.Created || r.State == ledger.Dispatched && !r.Hold)
 }
+
+// Enter puts a job that has just been written down into the schedule, or one that was found in the log.
+func (q *Queue) Enter(r *ledger.Record) { q.enter(r, false) }
 
 // add puts a job that waits into the schedule.
 func (q *Queue) add(r *ledger.Record) { q.enter(r, false) }
 
 func (q *Queue) enter(r *ledger.Record, fresh bool) {
-	if !ready(r) {
+	if !q.ready(r) {
 		return
 	}
 	q.mu.Lock()
@@ -242,6 +262,9 @@ func (q *Queue) sweep(ctx context.Context) {
 	q.mu.Lock()
 	q.partial = false
 	q.mu.Unlock()
+	if q.Fed {
+		return
+	}
 	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
 	}
@@ -257,8 +280,12 @@ func (q *Queue) sweep(ctx context.Context) {
 		for _, r := range records {
 			after = r.ID
 			found.add(r)
-			q.as(ctx, r)
-			q.add(r)
+			if q.Takes(&r.Intent) {
+				q.as(ctx, r)
+				q.add(r)
+			} else {
+				q.Others(r)
+			}
 		}
 		if len(records) < page {
 			q.mu.Lock()

@@ -42,7 +42,7 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 	looked = q.known[e.id]
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
-	if back != nil && ready(back) {
+	if back != nil && q.ready(back) {
 		q.known[e.id], looked = false, false
 		q.lineOf(back).push(entryOf(back))
 	}
@@ -61,7 +61,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 		return nil
 	case err != nil:
 		return q.later(e, h.line)
-	case !ready(r):
+	case !q.ready(r):
 		return nil
 	}
 	if !r.ExpiresAt.IsZero() && !q.Ledger.Now().Before(r.ExpiresAt) {

@@ -212,6 +212,10 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record, 
 		a.away(w, err)
 		return
 	}
+	if v.Callbacks, err = a.callbacksOf(r.Context(), v.History); err != nil {
+		a.away(w, err)
+		return
+	}
 	if a.Gateway != nil {
 		v.Missing = a.Gateway().Lacks(rec, intent.LifeOf(v.History))
 	}

@@ -57,7 +57,7 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	case err != nil:
 		fail(w, http.StatusBadRequest, "invalid_request",
-			"the body is {path, body, workflow, idempotency_key?, owner_key?, priority?, max_queue_age_ms?}: "+err.Error())
+			"the body is {path, body, workflow, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?}: "+err.Error())
 		return
 	}
 	rec, known, err := a.Gateway().SubmitJob(r, in)

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -28,6 +29,7 @@ workflows:
     match: {paths: ["/by-name-only"]}
     effect: external
     lanes: {dead_letter: {enter_when: [max_attempts_exhausted, not_idempotent]}}
+  told: {match: {paths: ["/by-name-only"]}, callbacks: {secret: "a secret of thirty bytes or so", allow: [127.0.0.1]}}
   default: {}
 `
 
@@ -49,12 +51,13 @@ func working(t *testing.T) (*rig, *sim.Server, http.Handler) {
 	}
 	r.api.Policy, r.api.Gateway = func() *policy.Config { return cfg }, func() *gateway.Gateway { return g }
 	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error)
+	done, called := make(chan error), make(chan error)
 	go func() { done <- g.Jobs().Run(ctx) }()
+	go func() { called <- g.Callbacks().Run(ctx) }()
 	t.Cleanup(func() {
 		stop()
 		g.Drain(context.Background())
-		if err := <-done; err != nil {
+		if err := errors.Join(<-done, <-called); err != nil {
 			t.Error(err)
 		}
 		client.CloseIdle()

@@ -200,7 +200,7 @@ func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record,
 		v.ExpiresAt = a.Ledger.Now().Add(age)
 	}
 	if a.moved(w, r, rec.ID, op.Revive(v)) {
-		a.Gateway().Jobs().Look(r.Context(), rec.ID)
+		a.Gateway().Look(r.Context(), rec.ID)
 	}
 }
 

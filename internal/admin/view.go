@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -55,9 +56,12 @@ type Intent struct {
 	HTTPStatus             int            `json:"http_status"`
 	ClaimUntil             *time.Time     `json:"claim_until"`
 	LeaseOwner             string         `json:"lease_owner"`
-	Call                   *ToolCall      `json:"call,omitempty"`    // of an MCP call that is asked for alone
-	Missing                string         `json:"missing,omitempty"` // what a job needs and the configuration does not have
-	Warning                string         `json:"warning,omitempty"` // of what was just resolved: why it may be too early
+	CallbackURL            string         `json:"callback_url,omitempty"` // without what its query says
+	CallbackOf             string         `json:"callback_of,omitempty"`  // of a callback: the job whose end it tells
+	Callbacks              []Callback     `json:"callbacks,omitempty"`    // of a job that is asked for alone, the oldest first
+	Call                   *ToolCall      `json:"call,omitempty"`         // of an MCP call that is asked for alone
+	Missing                string         `json:"missing,omitempty"`      // what a job needs and the configuration does not have
+	Warning                string         `json:"warning,omitempty"`      // of what was just resolved: why it may be too early
 	History                []ledger.Event `json:"history,omitempty"`
 }
 
@@ -80,7 +84,7 @@ func View(r *ledger.Record) Intent {
 		PartialOutputCommitted: r.Partial, LastErrorType: r.LastError, EstimatedCost: r.EstimatedCost,
 		UsageUnits: Usage{r.UsageIn, r.UsageOut}, VisibilityState: r.Visibility.String(), Delivery: r.Delivery.String(),
 		Lane: r.Lane, State: r.State.String(), Outcome: r.Outcome.String(), PolicyRevision: r.PolicyRevision, Trigger: r.Trigger,
-		ClaimUntil: when(r.ClaimUntil), LeaseOwner: r.LeaseOwner,
+		ClaimUntil: when(r.ClaimUntil), LeaseOwner: r.LeaseOwner, CallbackURL: ledger.Masked(r.Callback), CallbackOf: intent.CallbackOf(&r.Intent),
 	}
 	if r.Hold {
 		v.OnUnknown = "hold"

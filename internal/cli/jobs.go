@@ -42,10 +42,11 @@ func jobsSubmitCommand() *cobra.Command {
 		Long: `Submit the request body in FILE (- is standard input) as a job. The same key again gives the same job.
 
 With --lines each line of FILE is a job: {"body": {…}, "path"?, "workflow"?, "idempotency_key"?, "owner_key"?, "priority"?,
-"max_queue_age_ms"?}; what a line leaves out is as the flags say. A line without a key gets one made of all that it says, so that
+"max_queue_age_ms"?, "callback_url"?}; what a line leaves out is as the flags say. A line without a key gets one made of all that it says, so that
 the same command goes on with an interrupted upload and submits nothing twice.`,
 		Example: `  holdfast jobs submit --path /v1/chat/completions request.json
   holdfast jobs submit --path /v1/messages --workflow summaries --key doc-17 --priority low --max-queue-age 1h request.json
+  holdfast jobs submit --path /v1/chat/completions --workflow summaries --callback-url https://shop.example/done request.json
   holdfast jobs submit --lines --path /v1/chat/completions --workflow summaries jobs.jsonl
   echo '{"model":"gpt-5","messages":[]}' | holdfast jobs submit --path /v1/chat/completions --json -`,
 		Args: oneArg("FILE"),
@@ -92,6 +93,7 @@ the same command goes on with an interrupted upload and submits nothing twice.`,
 	f.BoolVar(&lines, "lines", false, "each line of FILE is a job")
 	f.IntVar(&many.connections, "connections", 8, "with --lines: how many are submitted at a time")
 	f.DurationVar(&age, "max-queue-age", 0, "how long it may wait; can only shorten the policy's")
+	f.StringVar(&in.CallbackURL, "callback-url", "", "address that the job's end is told to, signed by the workflow's callbacks.secret")
 	jsonFlag(cmd, &asJSON)
 	adminFlags(cmd, &addr)
 	return cmd

@@ -203,7 +203,7 @@ func (m *submitMany) parse(text []byte) (gateway.JobRequest, error) {
 	}
 	switch {
 	case err != nil:
-		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?}: %s", err)
+		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?}: %s", err)
 	case in.Path == "":
 		return in, usagef("it has no path, and there is no --path")
 	case len(in.Body) == 0:

@@ -36,6 +36,7 @@ type call struct {
 	client *policy.AuthKey // nil without auth.keys
 
 	callerKey string
+	callback  string // callback_url of a job
 	wanted    string // Holdfast-Workflow
 	priority  string
 	estimate  float64 // estimated_cost, where somebody goes by it

@@ -69,6 +69,7 @@ func (g *Gateway) Reload(cfg *policy.Config) error {
 	}
 	g.current.Store(next)
 	g.jobs.Reload(jobWorkers(cfg))
+	g.callbacks.Reload(callbackWorkers)
 	return nil
 }
 

@@ -36,7 +36,9 @@ type Config struct {
 	// MCP answers /mcp/{server}; nil: not found.
 	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
-	Logger   *slog.Logger
+	// Callbacks sends callbacks; nil: one that resolves names as the system does.
+	Callbacks CallbackSender
+	Logger    *slog.Logger
 }
 
 // Gateway serves the data plane. It is an http.Handler, safe for concurrent use.
@@ -62,6 +64,7 @@ type Gateway struct {
 	repeats   repeats
 	routes    *route.Table
 	jobs      *queue.Queue
+	callbacks *callbacks
 	book      *spend.Book // what workflows have spent today
 	nobody    string      // mark of routes to which no credential goes
 	started   time.Time   // ledger time
@@ -110,7 +113,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if err := g.recount(ctx, c.Policy, daily(c.Policy, &policy.Config{})); err != nil {
 		return nil, err
 	}
-	g.jobs = g.newQueue(c.Policy)
+	g.jobs, g.callbacks = g.newQueue(c.Policy), g.newCallbacks(c.Callbacks)
 	g.sightings.g, g.started = g, g.ledger.Now()
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
 		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)

@@ -41,6 +41,7 @@ func (g *Gateway) Jobs() *queue.Queue { return g.jobs }
 
 func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: jobWorkers(cfg),
+		Takes: func(head *ledger.Intent) bool { return !intent.IsCallback(head) }, Others: func(r *ledger.Record) { g.callbacks.Enter(r) },
 		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().jobRules(head) },
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
@@ -294,6 +295,9 @@ func (c *call) unstarted(err *Error) queue.Rest {
 
 // AgedLane is where a job goes whose max_queue_age is over: "" gives it up.
 func (g *Gateway) AgedLane(r *ledger.Record) string {
+	if intent.IsCallback(&r.Intent) {
+		return intent.LaneDead
+	}
 	w := g.current.Load().jobWorkflow(&r.Intent)
 	if w == nil {
 		return intent.LaneDead
@@ -304,6 +308,9 @@ func (g *Gateway) AgedLane(r *ledger.Record) string {
 
 // QueueAge is how long a job may wait in its lane.
 func (g *Gateway) QueueAge(head *ledger.Intent) time.Duration {
+	if intent.IsCallback(head) {
+		return intent.CallbackAge
+	}
 	if w := g.current.Load().jobWorkflow(head); w != nil {
 		return w.Lanes.BackgroundRetry.MaxQueueAge
 	}

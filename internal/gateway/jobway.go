@@ -102,7 +102,7 @@ func (c *call) approved() *Error {
 // Lacks says what a job that is not done cannot be sent without and the configuration in force does not have; "" where it has
 // all of it.
 func (g *Gateway) Lacks(r *ledger.Record, life intent.Life) string {
-	if r.JobID == "" || r.LeaseOwner != "" || r.State == ledger.Settled {
+	if r.JobID == "" || intent.IsCallback(&r.Intent) || r.LeaseOwner != "" || r.State == ledger.Settled {
 		return ""
 	}
 	head := scheduledAs(r.Intent, life.Said)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -69,6 +70,8 @@ func (g *edition) checkOverride(head *ledger.Intent, override string) error {
 	name, _, _ := strings.Cut(override, "/")
 	to, from := g.providers[name], g.providers[head.Provider]
 	switch {
+	case intent.IsCallback(head):
+		return errors.New("a callback has no other route: route_override is same")
 	case head.Provider == ToolProvider:
 		return errors.New("a tool's call has no other route: route_override is same")
 	case to == nil:

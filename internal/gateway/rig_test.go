@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -159,9 +160,10 @@ func (r *rig) start(c rigConfig) {
 	go func() { _ = r.log.Run(background); close(done) }()
 	jobs, stopJobs := context.WithCancel(ctx)
 	r.stopJobs = stopJobs
-	worked := make(chan struct{})
-	go func() { _ = r.gw.Jobs().Run(jobs); close(worked) }()
-	r.stop = func() { stop(); <-done; <-worked; client.CloseIdle() }
+	var worked sync.WaitGroup
+	worked.Go(func() { _ = r.gw.Jobs().Run(jobs) })
+	worked.Go(func() { _ = r.gw.Callbacks().Run(jobs) })
+	r.stop = func() { stop(); <-done; worked.Wait(); client.CloseIdle() }
 	r.stopped = false
 }
 

@@ -30,6 +30,7 @@ type JobRequest struct {
 	OwnerKey       string          `json:"owner_key,omitempty"`
 	Priority       string          `json:"priority,omitempty"`
 	MaxQueueAgeMS  int64           `json:"max_queue_age_ms,omitempty"` // can only shorten the policy's
+	CallbackURL    string          `json:"callback_url,omitempty"`     // whom the job's end is told to
 }
 
 // submission are the stages of a call that a job passes when it is submitted.
@@ -84,7 +85,14 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	if err := c.jobAllowed(Credential(r)); err != nil {
 		return nil, false, err
 	}
+	if err := c.callbackAllowed(in.CallbackURL); err != nil {
+		return nil, false, err
+	}
+	c.callback = in.CallbackURL
 	rec, known, refusal := c.submit(time.Duration(min(in.MaxQueueAgeMS, int64(maxAge/time.Millisecond))) * time.Millisecond)
+	if refusal == nil && known && rec != nil {
+		refusal = c.calledElsewhere(rec)
+	}
 	switch {
 	case refusal != nil:
 		return nil, false, refusal
@@ -194,7 +202,7 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 		c.estimate = cost.USD()
 	}
 	head := c.head()
-	head.MaxAttempts = c.wf.Lanes.BackgroundRetry.MaxAttempts
+	head.MaxAttempts, head.Callback = c.wf.Lanes.BackgroundRetry.MaxAttempts, c.callback
 	kept, err := json.Marshal(jobRequest{Query: credentialless(c.r.URL.RawQuery), Header: c.keptHeader()})
 	if err != nil {
 		return nil, false, errorf(CodeInvalidRequest, "the header cannot be kept")

@@ -22,6 +22,7 @@ func (k *checker) workflow(w *Workflow) {
 	k.tiers(path, w)
 	k.cache(path+".cache", w)
 	k.lanes(path, w)
+	k.callbacks(path+".callbacks", &w.Callbacks)
 	k.conditions(path, w.Succeeded, w.Failed, w.Definite, reconcileWorkflow)
 	k.reconcile(path+".reconcile", w.Reconcile, operation{place: reconcileWorkflow, key: w.Idempotency.Key, timeout: w.Timeouts.Attempt,
 		effect: w.Effect, unknown: w.UnknownRule(false), path: path})

@@ -37,7 +37,6 @@ func NotYet() map[string]string {
 		w + "classify":                   "decisions are logged with the fields that exist",
 		w + "fallback":                   "no other tier answers",
 		w + "fail_closed_when":           "every failure is shown to the client",
-		w + "callbacks":                  "nobody is called back when a job ends",
 		w + "topic":                      "there are no alerts to show it in",
 	}
 }

@@ -242,8 +242,8 @@ type Spend struct {
 
 // Callbacks says how callback_url is called.
 type Callbacks struct {
-	Secret Secret   `yaml:"secret" doc:"Signs callbacks."`
-	Allow  []string `yaml:"allow" is:"cidr" doc:"Private addresses that may be called, as host, address or CIDR."`
+	Secret Secret   `yaml:"secret" doc:"Signs callbacks (Standard Webhooks): whsec_ and base64, or any text. Without it a callback_url is refused."`
+	Allow  []string `yaml:"allow" is:"cidr" doc:"What may be called although it is no public address, and over http and at any port: host, address or CIDR."`
 }
 
 // Reconcile finds out, read-only, whether an effect happened (semantics 8). Exactly one of Get, OpenAIResponse,

@@ -96,7 +96,9 @@ func derived(t *testing.T, f *fixture) {
 // shelved holds that a lane is only where an intent stands: nobody's version, nothing of what is settled.
 func shelved(t *testing.T, f *fixture) {
 	w := f.commit(f.dispatched("s"))
-	to := func(lane string) { f.commit(&ledger.Write{ID: w.Insert.ID, Append: true, Shelve: true, Relaxed: true, Status: ledger.Status{Lane: lane}}) }
+	to := func(lane string) {
+		f.commit(&ledger.Write{ID: w.Insert.ID, Append: true, Shelve: true, Relaxed: true, Status: ledger.Status{Lane: lane}})
+	}
 	stands := func(lane string, version int64) {
 		t.Helper()
 		if r, err := f.Get(f.ctx, w.Insert.ID); err != nil || r.Lane != lane || r.Version != version {

@@ -21,6 +21,14 @@ var (
 // apply runs one item inside the transaction. The check of a write comes first and, when it fails, alone, so
 // that a refusal needs no savepoint; it is left in it.refused.
 func (s *session) apply(it *item) error {
+	err := s.applyOne(it)
+	if err != nil || it.refused != nil || it.beside == nil {
+		return err
+	}
+	return s.applyOne(it.beside)
+}
+
+func (s *session) applyOne(it *item) error {
 	it.refused = nil
 	switch {
 	case it.fn != nil:

@@ -12,7 +12,7 @@ import (
 const (
 	intentColumns = `id, created_at, tenant, workflow, idempotency_key, job_id, owner_key, effect, hold, explicit,
 		claimed, fingerprint, method, path, provider, endpoint, requested_model, stream, priority, max_attempts,
-		fallback_allowed, estimated_cost, policy_revision, cause, parent_id`
+		fallback_allowed, estimated_cost, policy_revision, cause, parent_id, callback`
 	statusColumns = `version, state, outcome, lane, visibility, delivery, attempt, crashes, route_key, served_model,
 		tier, ready_at, expires_at, retry_after, lease_owner, lease_until, partial, billed_maybe, last_error_type,
 		usage_in, usage_out, updated_at`
@@ -30,11 +30,11 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 type session struct {
 	conn *sqlite3.Conn
 
-	begin, commit, rollback                                *statement
-	takeClaim, readClaim, moveClaim, dropClaim             *statement
-	putIntent, putOpen, moveOpen, shelve, dropOpen, putResult      *statement
-	findIntent, putEvent, putBody, putDerived, dropDerived *statement
-	findAny, lastNote, keepLate, dropBody, putDue, idAt    *statement
+	begin, commit, rollback                                   *statement
+	takeClaim, readClaim, moveClaim, dropClaim                *statement
+	putIntent, putOpen, moveOpen, shelve, dropOpen, putResult *statement
+	findIntent, putEvent, putBody, putDerived, dropDerived    *statement
+	findAny, lastNote, keepLate, dropBody, putDue, idAt       *statement
 
 	heads   []head   // of the running batch, still to be written
 	results []result // likewise

@@ -175,15 +175,23 @@ func (l *Ledger) transact(b *batch) error {
 		case errors.Is(err, errTaken) && bad.shift+1 < probes:
 			bad.shift++
 		case errors.Is(err, errRefused):
-			out[bad] = bad.refused
+			out[bad.whole()] = bad.refused
 		default:
-			out[bad] = err
+			out[bad.whole()] = err
 		}
 		if err := s.rollback.Exec(); err != nil {
 			l.broke(err)
 			return err
 		}
 	}
+}
+
+// whole is the write that stands or falls with it.
+func (it *item) whole() *item {
+	if it.of != nil {
+		return it.of
+	}
+	return it
 }
 
 // applyAll applies every item but those that are out, and names the one that failed.

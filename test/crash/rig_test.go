@@ -39,6 +39,9 @@ workflows:
     retry: {max_attempts: 2, base: 5ms, max: 50ms, share: 1}
     breaker: {failure_threshold: 30, reset_timeout: 1s}
     lanes: {background_retry: {max_attempts: 4, max_queue_age_ms: 600000}}
+  told:
+    match: {paths: ["/by-name-only"]}
+    callbacks: {secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", allow: [127.0.0.1]}
   default: {}
 tools:
   shop:
