@@ -161,7 +161,10 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
 		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
 	if b.Job {
-		o.head.JobID, c.st.LeaseOwner = o.head.ID, ""
+		o.head.JobID = o.head.ID
+	}
+	if b.Job || Parked(b.Lane) {
+		c.st.LeaseOwner = "" // nobody's
 	}
 	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
 	if b.Attempt != nil {

@@ -54,6 +54,9 @@ func (c *call) aim(head *ledger.Intent) *Error {
 	if c.wf = c.g.jobWorkflow(head); c.wf == nil {
 		return absentf("its workflow %s is not configured now", head.Workflow)
 	}
+	if route := overrideIn(head); route != "" && forbids(c.wf) {
+		return absentf("it was replayed by %s, and its policy %s now has no other route answer (fallback.allowed_before_first_token: false)", bounded(route), c.wf.Name)
+	}
 	name := head.Provider
 	if t := onlyTier(c.wf); t != nil && t.Provider != "" {
 		name = t.Provider

@@ -221,6 +221,31 @@ func TestReplayByAnotherRouteWaitsForThatRoute(t *testing.T) {
 	r.calls("stays", 0)
 }
 
+// A route that a person chose is not taken once the policy forbids that; the job waits, and goes nowhere else.
+func TestReplayThatThePolicyForbidsByNow(t *testing.T) {
+	t.Parallel()
+	r := movingRig(t)
+	id := r.givenUp(chat("forbidden").workflow("once"))
+	if _, err := r.routes.Pause("*", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	r.replay(id, "inhouse")
+	r.reload(moving, "breaker: {", "fallback: {allowed_before_first_token: false}, breaker: {")
+	if _, err := r.routes.Resume("*"); err != nil {
+		t.Fatal(err)
+	}
+	r.until(r.submit(chat("free")), settledJob) // the other had its turn
+	if lacks := r.lacks(id); !strings.Contains(lacks, "no other route answer") {
+		t.Errorf("it lacks %q", lacks)
+	}
+	r.calls("forbidden", 1)
+	r.reload(moving)
+	if rec := r.until(id, settledJob); rec.Tier != "inhouse" {
+		t.Errorf("sent by %s", rec.Tier)
+	}
+	r.calls("forbidden", 2)
+}
+
 // An approval that the policy has come to ask for is asked for what waits already, once: a person's word is kept over every pass.
 func TestApprovalIsAskedOfWaitingJobs(t *testing.T) {
 	t.Parallel()

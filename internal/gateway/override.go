@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -68,7 +69,7 @@ func (g *edition) checkOverride(head *ledger.Intent, override string) error {
 		return nil
 	}
 	name, _, _ := strings.Cut(override, "/")
-	to, from := g.providers[name], g.providers[head.Provider]
+	to, from, w := g.providers[name], g.providers[head.Provider], g.jobWorkflow(head)
 	switch {
 	case intent.IsCallback(head):
 		return errors.New("a callback has no other route: route_override is same")
@@ -76,12 +77,19 @@ func (g *edition) checkOverride(head *ledger.Intent, override string) error {
 		return errors.New("a tool's call has no other route: route_override is same")
 	case to == nil:
 		return errors.New("route_override is same, PROVIDER or PROVIDER/MODEL; there is no provider " + bounded(name))
+	case forbids(w):
+		return errors.New("route_override is same: the policy of " + w.Name + " has no other route answer (fallback.allowed_before_first_token: false)")
 	case from != nil && to.wire != from.wire:
 		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", the request is " + string(from.wire))
 	case from == nil && !understands(to, head):
 		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", in which the request to " + head.Path + " is none")
 	}
 	return nil
+}
+
+// forbids says that the policy of a job has it sent by no route of a person's choice.
+func forbids(w *policy.Workflow) bool {
+	return w != nil && !w.Fallback.AllowedBeforeFirstToken && !mutant.On("override-against-policy")
 }
 
 // understands says that a request is in a provider's format, as far as the record says: the same call in it as it was.
