@@ -18,6 +18,8 @@ var (
 	ErrCommitWait = fmt.Errorf("intent: the store did not confirm in time: %w", ledger.ErrUnavailable)
 	// ErrHeld says that what was asked for needs evidence or a person first.
 	ErrHeld = errors.New("intent: outcome unknown, held for evidence or a person")
+	// ErrAged says that a job's time was over before its attempt was on record: release it, and Expire ends it.
+	ErrAged = errors.New("intent: its max_queue_age is over, nothing of it is sent any more")
 )
 
 // LaneAdmission is where a call waits that a client waits for; it leaves when it is sent.

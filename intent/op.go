@@ -98,6 +98,9 @@ func (o *Op) Dispatch(a Attempt) error {
 	if s == stepAttempt && o.head.Hold {
 		return ErrHeld
 	}
+	if o.head.JobID != "" && !c.st.ExpiresAt.IsZero() && !c.now.Before(c.st.ExpiresAt) && !mutant.On("age-ignored") {
+		return ErrAged
+	}
 	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
 	c.dispatch(s, &a)
 	return o.commit(c, c.write(), o.lateDispatch)

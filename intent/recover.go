@@ -26,14 +26,15 @@ type Recovered struct {
 // dispatched is free, what was goes by on_unknown. It is safe to run again, and beside other engines.
 func (g *Log) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
-	dead, err := g.deadOwners(ctx)
-	if err != nil {
-		return found, err
-	}
 	for after := ""; ; {
 		records, err := g.ledger.Open(ctx, after, page)
 		if err != nil {
 			return found, fmt.Errorf("recover: %w", err)
+		}
+		// Behind the leases: whoever took one had a heartbeat before (Alive).
+		dead, err := g.deadOwners(ctx)
+		if err != nil {
+			return found, err
 		}
 		for _, r := range records {
 			after = r.ID
@@ -82,7 +83,7 @@ func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error)
 }
 
 func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
-	o := g.Load(r)
+	o := g.Load(r).Patient() // nobody waits for an answer yet, and a slow disk is no reason not to start
 	switch {
 	case r.State == ledger.Created && r.Key == "":
 		found.Dropped++
@@ -213,18 +214,23 @@ func (g *Log) expireOne(r *ledger.Record) error {
 	return o.Discard("expired: no request came for it", "semantics 7")
 }
 
+// Alive writes the owner's heartbeat. It comes before the first lease: an owner without one is dead to all others.
+func (g *Log) Alive(ctx context.Context) {
+	until := g.ledger.Now().Add(3 * g.beat)
+	if mutant.On("lease-by-wall-clock") {
+		until = time.Now().Add(3 * g.beat)
+	}
+	if err := g.ledger.Beat(ctx, g.owner, until); err != nil && ctx.Err() == nil {
+		g.logger.Warn("heartbeat not written", "error", err)
+	}
+}
+
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.
 func (g *Log) Run(ctx context.Context) error {
 	ticker := time.NewTicker(g.beat)
 	defer ticker.Stop()
 	for {
-		until := g.ledger.Now().Add(3 * g.beat)
-		if mutant.On("lease-by-wall-clock") {
-			until = time.Now().Add(3 * g.beat)
-		}
-		if err := g.ledger.Beat(ctx, g.owner, until); err != nil && ctx.Err() == nil {
-			g.logger.Warn("heartbeat not written", "error", err)
-		}
+		g.Alive(ctx)
 		if _, err := g.Expire(ctx); err != nil && ctx.Err() == nil {
 			g.logger.Warn("expiry did not finish", "error", err)
 		}

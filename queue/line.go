@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -20,6 +21,7 @@ type entry struct {
 	created  int64
 	expires  int64 // the greatest number where it does not age
 	attempt  int
+	crashes  int
 	priority int8           // 0 goes first
 	fresh    *ledger.Record // what was written of it a moment ago; a lease on it is refused if it has moved since
 }
@@ -27,7 +29,7 @@ type entry struct {
 var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}
 
 func entryOf(r *ledger.Record) *entry {
-	e := &entry{id: r.ID, created: r.CreatedAt.UnixMicro(), expires: 1<<63 - 1, attempt: r.Attempt, priority: 1}
+	e := &entry{id: r.ID, created: r.CreatedAt.UnixMicro(), expires: 1<<63 - 1, attempt: r.Attempt, crashes: r.Crashes, priority: 1}
 	if p, ok := priorities[r.Priority]; ok {
 		e.priority = p
 	}
@@ -47,6 +49,9 @@ var defaultOrder = []string{"ready_at", "priority", "created_at"}
 
 // less reports whether a leaves before b. It is a total order: what is alike in all that order names goes by its id.
 func less(order []string, a, b *entry) bool {
+	if mutant.On("release-order-ignored") {
+		return a.id > b.id
+	}
 	for _, name := range order {
 		if c := compare(name, a, b); c != 0 {
 			return c < 0
@@ -96,7 +101,11 @@ func (h *entries) Pop() any {
 }
 
 // lineKey is all that a policy and a route can tell jobs apart by.
-type lineKey struct{ tenant, workflow, owner, provider, path, endpoint, model, trigger string }
+type lineKey struct {
+	tenant, workflow, owner, provider, path, endpoint, model, trigger string
+	// last marks those that the next crash of their worker gives up.
+	last bool
+}
 
 // line is the jobs of one kind: they have the same rules, and stand or run together.
 type line struct {
@@ -108,12 +117,14 @@ type line struct {
 	slots   *bulkhead.Semaphore // of the concurrency key, shared by all lines that come to it
 	working int
 	until   time.Time // nothing of it is started before
-	barred  bool
+	barred  bool      // what is begun next is a probe
+	spread  time.Duration
+	calm    time.Time // until then they go one after the other
 }
 
 // lineOf finds or makes the line of a job.
 func (q *Queue) lineOf(r *ledger.Record) *line {
-	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel, r.Trigger}
+	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel, r.Trigger, q.lastChance(r)}
 	if l := q.lines[k]; l != nil {
 		return l
 	}
@@ -145,6 +156,16 @@ func (q *Queue) as(ctx context.Context, r *ledger.Record) {
 	if said := intent.LifeOf(events).Said; said != nil {
 		r.Intent = q.As(r.Intent, said)
 	}
+}
+
+// lastChance reports whether one more crash ends a job that has been through some. Workers die with all that they have in
+// hand, and only one of it was the cause: of such jobs one at a time is begun, so that each is given up for a crash of its own.
+func (q *Queue) lastChance(r *ledger.Record) bool {
+	if r.Crashes == 0 || mutant.On("crash-takes-all") {
+		return false
+	}
+	most := q.Rules(&r.Intent).MaxAttempts
+	return most > 0 && r.Crashes+1 >= most
 }
 
 // rule gives a line the rules that hold for it now.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -62,9 +63,9 @@ type Config struct {
 	// Work does a leased job: when it returns, the job has ended, is back in its lane or parked, or is still leased with
 	// nothing on its way; then Rest says what follows.
 	Work func(ctx context.Context, j *Job) Rest
-	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. It
-	// takes nothing. Nil: never.
-	Barred func(*ledger.Intent) time.Duration
+	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. With probe
+	// what becomes of the first behind it says whether others may follow. It takes nothing. Nil: never.
+	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
 	// As is what a job counts as in the schedule whose generation began by a person's word (intent.Life.Said): its head, changed in
 	// what Rules and Barred go by. Nil: it is as it is on record.
 	As func(head ledger.Intent, said json.RawMessage) ledger.Intent
@@ -107,6 +108,7 @@ type Queue struct {
 	hands   map[string]time.Time // since when a worker has it, in ledger time
 	seen    census               // by lane, as the log was last read
 	working int
+	last    int  // of those, jobs that the next crash gives up: one at most
 	partial bool // the log has more than is known
 	idle    chan struct{}
 }
@@ -120,7 +122,7 @@ func New(c Config) *Queue {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Barred == nil {
-		c.Barred = func(*ledger.Intent) time.Duration { return 0 }
+		c.Barred = func(*ledger.Intent) (time.Duration, bool) { return 0, false }
 	}
 	if c.Takes == nil {
 		c.Takes = func(*ledger.Intent) bool { return true }
@@ -220,6 +222,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	defer sweep.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	q.Log.Alive(ctx)
 	q.sweep(ctx)
 	for {
 		timer.Reset(q.fill(ctx))
@@ -309,6 +312,9 @@ func (q *Queue) fill(ctx context.Context) time.Duration {
 		e := l.pop()
 		h := l.take()
 		q.working++
+		if l.key.last {
+			q.last++
+		}
 		q.hands[e.id] = q.Ledger.Now()
 		go q.work(context.WithoutCancel(ctx), e, h)
 	}
@@ -325,6 +331,8 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 		switch {
 		case len(l.ready.list) == 0:
 			q.drop(l)
+		case l.key.last && q.last > 0:
+			// the worker that has one wakes us
 		case now.Before(l.until):
 			next = min(next, l.until.Sub(now))
 		case !l.slots.Fits(bulkhead.Batch):
@@ -337,9 +345,8 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 			best = l
 		}
 	}
-	if best != nil && best.barred {
-		// Behind a bar the first goes alone: what becomes of it says whether the others may follow.
-		best.barred, best.until = false, now.Add(probeGap)
+	if best != nil {
+		best.pace(now, q.Workers)
 	}
 	return best, next
 }
@@ -347,17 +354,33 @@ func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
 const (
 	// probeGap is how long the first job behind a bar is ahead of the next.
 	probeGap = 100 * time.Millisecond
-	// maxSpread bounds the time over which those are spread that waited for the same moment.
+	// maxSpread bounds the time over which those are spread that waited for the same moment; probeGap is its least.
 	maxSpread = time.Second
 )
 
 // bar asks whether a line's jobs may be started, and keeps the answer.
 func (q *Queue) bar(l *line, now time.Time) time.Duration {
-	wait := q.Barred(&l.head)
+	wait, probe := q.Barred(&l.head)
 	if wait <= 0 {
 		return 0
 	}
-	wait += rand.N(min(wait/10, maxSpread) + time.Millisecond)
-	l.until, l.barred = now.Add(wait), true
+	wait = Spread(wait)
+	if l.until = now.Add(wait); probe {
+		l.barred, l.spread = true, max(l.spread, min(max(wait/10, probeGap), maxSpread))
+	}
 	return wait
+}
+
+// pace says when the next of a line may follow the one that is begun now. Behind a bar the first goes alone: what becomes of
+// it says whether others may follow. Those that wait then do so one after the other, for all of them waited for the same
+// moment (design.md §4).
+func (l *line) pace(now time.Time, workers int) {
+	switch {
+	case l.barred:
+		l.until = now.Add(probeGap)
+		l.barred, l.calm, l.spread = false, l.until.Add(l.spread), 0
+	case now.Before(l.calm) && !mutant.On("release-at-once"):
+		gap := l.calm.Sub(now) / time.Duration(min(len(l.ready.list), workers))
+		l.until = now.Add(rand.N(2*gap + 1))
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -39,6 +40,9 @@ func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
 		h.slots.Release(bulkhead.Batch)
 	}
 	l.working--
+	if l.key.last {
+		q.last--
+	}
 	looked = q.known[e.id]
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
@@ -64,7 +68,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 	case !q.ready(r):
 		return nil
 	}
-	if !r.ExpiresAt.IsZero() && !q.Ledger.Now().Before(r.ExpiresAt) {
+	if !r.ExpiresAt.IsZero() && !q.Ledger.Now().Before(r.ExpiresAt) && !mutant.On("age-ignored") {
 		return nil // its time is over: the log parks it
 	}
 	op := q.Log.Load(r).Patient()
@@ -92,7 +96,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 func (q *Queue) later(e *entry, l *line) *ledger.Record {
 	r := &ledger.Record{Intent: l.head}
 	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
-	r.CreatedAt, r.Attempt = time.UnixMicro(e.created), e.attempt
+	r.CreatedAt, r.Attempt, r.Crashes = time.UnixMicro(e.created), e.attempt, e.crashes
 	r.ReadyAt = q.Ledger.Now().Add(storeWait)
 	for word, p := range priorities {
 		if p == e.priority {
@@ -161,8 +165,13 @@ func (q *Queue) finish(j *Job, rest Rest) {
 		q.say(j, err)
 		return
 	}
-	wait := rest.Wait + rand.N(min(rest.Wait/10, maxSpread)+time.Millisecond)
-	q.say(j, j.Op.Release(q.Ledger.Now().Add(wait), rest.Reason, rest.Rule))
+	q.say(j, j.Op.Release(q.Ledger.Now().Add(Spread(rest.Wait)), rest.Reason, rest.Rule))
+}
+
+// Spread is a wait of many for the same moment: at least wait, and by chance up to a tenth more, so that they do not come in
+// one instant (design.md §4).
+func Spread(wait time.Duration) time.Duration {
+	return wait + rand.N(min(wait/10, maxSpread)+time.Millisecond)
 }
 
 // settle ends a job for a condition: in a lane, or for good where the policy names none.

@@ -205,7 +205,7 @@ func (e *execution) endAttempt(o *outcome, delay time.Duration) bool {
 
 // durable says whether a write came through; without it nothing is sent.
 func (e *execution) durable(err error) bool {
-	if err != nil {
+	if err != nil && !errors.Is(err, intent.ErrAged) {
 		e.g.observer.StoreError(e.wf.Name)
 		e.g.logger.Error("a further attempt could not be put on record; nothing is sent", "intent", e.op.ID(), "error", err)
 	}

@@ -65,7 +65,7 @@ func (g *Gateway) newCallbacks(s CallbackSender) *callbacks {
 				Dead: []string{decision.MaxAttemptsExhausted, decision.MaxQueueAgeExceeded}}
 		},
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().callBack(ctx, j) },
-		Barred: func(head *ledger.Intent) time.Duration { return g.current.Load().callbackBarred(head) }})
+		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().callbackBarred(head), true }})
 	g.log.OnCallback(c.Enter)
 	return c
 }

@@ -87,6 +87,7 @@ type execution struct {
 	fallback  string    // what was decided about other tiers
 	seen      *sighting // under its derived key
 	answered  *stored
+	word      lateWord // what is to land
 }
 
 // newExecution prepares what c asks for. The caller is its first client.

@@ -46,7 +46,7 @@ func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
-		Barred: func(head *ledger.Intent) time.Duration { return g.current.Load().jobBarred(head) },
+		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) },
 		As: func(head ledger.Intent, said json.RawMessage) ledger.Intent {
 			if mutant.On("replay-waits-for-old-route") {
 				return head
@@ -124,30 +124,30 @@ func (g *edition) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string
 const stall = 50 * time.Millisecond
 
 // jobBarred is how long no job of this kind can be started: its route cools down, is paused or broken, or all slots that
-// batch work may have are in use. It takes nothing.
-func (g *edition) jobBarred(head *ledger.Intent) time.Duration {
+// batch work may have are in use. It takes nothing. Behind a route's bar the first is a probe.
+func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool) {
 	if g.draining.Load() {
-		return time.Second
+		return time.Second, false
 	}
 	c, err := g.jobCandidate(head)
 	if err != nil {
 		g.absent.say(g.logger, head, err)
-		return absentWait
+		return absentWait, false
 	}
 	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
 		c.spec.Endpoint = toolEndpoint
 	}
 	n, _ := c.nested()
 	if n.tier.slots != nil && !n.tier.slots.Fits(bulkhead.Batch) {
-		return stall
+		return stall, false
 	}
 	if wait, barred := n.route.Barred(); barred {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
 	if wait, fits := n.route.BatchFits(); !fits {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
-	return 0
+	return 0, false
 }
 
 // jobRequest is what is kept of a job's request beside its body.
@@ -248,7 +248,11 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	if err := c.job.Op.Dispatch(c.exec.next); err != nil {
+	err := c.job.Op.Dispatch(c.exec.next)
+	switch {
+	case errors.Is(err, intent.ErrAged):
+		return errorf(CodeDeadline, "its max_queue_age is over")
+	case err != nil:
 		return c.storeAway(err)
 	}
 	c.exec.took(c.job.Op, c.job.Op.Head().CreatedAt)
@@ -287,7 +291,7 @@ func (c *call) unstarted(err *Error) queue.Rest {
 		rest.Condition, rest.Impossible = decision.QuotaOrSpendExhausted, err.Wait == 0
 	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
 		rest.Wait = max(err.Wait, time.Second)
-	default: // the configuration no longer has what it needs, or its request is none
+	default: // its request is none
 		rest.Impossible = true
 	}
 	return rest

@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"errors"
+
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
 )
 
 // deciding is the policy that a decision about e goes by.
@@ -50,7 +54,10 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	default:
 		return false
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrStale) && !o.recorded:
+		e.cameLate(lateWord{o.ending(), o.body})
+	case err != nil:
 		e.g.logger.Error("a job could not be put back; recovery finds it", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(o.verdict)
@@ -68,7 +75,10 @@ func parkedBecause(d decision.Decision) string {
 
 // backToLane gives the job up until its time has come. The delay has its jitter from the decision.
 func (e *execution) backToLane(o *outcome, d decision.Decision) error {
-	ready := e.readyAt(d.Delay)
+	ready := e.readyAt(queue.Spread(d.Delay))
+	if mutant.On("release-at-once") {
+		ready = e.readyAt(d.Delay)
+	}
 	if mutant.On("snooze-ignores-wait") {
 		ready = e.readyAt(0)
 	}
