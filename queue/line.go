@@ -3,6 +3,7 @@ package queue
 import (
 	"cmp"
 	"container/heap"
+	"context"
 	"slices"
 	"time"
 
@@ -101,7 +102,7 @@ func (h *entries) Pop() any {
 
 // lineKey is all that a policy and a route can tell jobs apart by.
 type lineKey struct {
-	tenant, workflow, owner, provider, path, endpoint, model string
+	tenant, workflow, owner, provider, path, endpoint, model, trigger string
 	// last marks those that the next crash of their worker gives up.
 	last bool
 }
@@ -123,7 +124,7 @@ type line struct {
 
 // lineOf finds or makes the line of a job.
 func (q *Queue) lineOf(r *ledger.Record) *line {
-	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel, q.lastChance(r)}
+	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel, r.Trigger, q.lastChance(r)}
 	if l := q.lines[k]; l != nil {
 		return l
 	}
@@ -131,6 +132,30 @@ func (q *Queue) lineOf(r *ledger.Record) *line {
 	q.rule(l)
 	q.lines[k] = l
 	return l
+}
+
+// replayed is the version of a job's record before which no person can have sent it back: it is made, parked and revived.
+const replayed = 3
+
+// as makes of a record that is about to enter the schedule what it counts as there. What is known already costs nothing.
+func (q *Queue) as(ctx context.Context, r *ledger.Record) {
+	if q.As == nil || r.Version < replayed || !q.ready(r) {
+		return
+	}
+	q.mu.Lock()
+	_, known := q.known[r.ID]
+	full := len(q.known) >= mostKnown
+	q.mu.Unlock()
+	if known || full {
+		return
+	}
+	events, err := q.Ledger.History(ctx, r.ID)
+	if err != nil {
+		return // its worker reads it again
+	}
+	if said := intent.LifeOf(events).Said; said != nil {
+		r.Intent = q.As(r.Intent, said)
+	}
 }
 
 // lastChance reports whether one more crash ends a job that has been through some. Workers die with all that they have in

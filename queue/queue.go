@@ -6,6 +6,7 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -65,6 +66,9 @@ type Config struct {
 	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. With probe
 	// what becomes of the first behind it says whether others may follow. It takes nothing. Nil: never.
 	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
+	// As is what a job counts as in the schedule whose generation began by a person's word (intent.Life.Said): its head, changed in
+	// what Rules and Barred go by. Nil: it is as it is on record.
+	As func(head ledger.Intent, said json.RawMessage) ledger.Intent
 	// Takes says which jobs are this queue's, by their head. Nil: all.
 	Takes func(*ledger.Intent) bool
 	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
@@ -159,6 +163,7 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	if err != nil {
 		return // the next sweep finds it
 	}
+	q.as(ctx, r)
 	q.add(r)
 }
 
@@ -279,6 +284,7 @@ func (q *Queue) sweep(ctx context.Context) {
 			after = r.ID
 			found.add(r)
 			if q.Takes(&r.Intent) {
+				q.as(ctx, r)
 				q.add(r)
 			} else {
 				q.Others(r)

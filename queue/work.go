@@ -85,7 +85,11 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 		return nil
 	}
 	q.finish(j, q.run(ctx, j))
-	return &ledger.Record{Intent: *op.Head(), Status: op.Status()}
+	back := &ledger.Record{Intent: *op.Head(), Status: op.Status()}
+	if q.As != nil && j.Life.Said != nil {
+		back.Intent = q.As(back.Intent, j.Life.Said)
+	}
+	return back
 }
 
 // later is a job of which nothing is known but what the schedule knew: the store is away.

@@ -237,6 +237,9 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record, 
 		a.away(w, err)
 		return
 	}
+	if a.Gateway != nil {
+		v.Missing = a.Gateway().Lacks(rec, intent.LifeOf(v.History))
+	}
 	answer(w, v)
 }
 

@@ -74,7 +74,12 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	rec, known, err := a.Gateway().SubmitJob(r, in)
-	if err != nil {
+	var answered *gateway.AnsweredError
+	switch {
+	case errors.As(err, &answered):
+		answered.Answer(w)
+		return
+	case err != nil:
 		refuse(w, err)
 		return
 	}

@@ -127,6 +127,10 @@ func (a *adminAPI) call(ctx context.Context, method, path string, q url.Values, 
 	if err != nil {
 		return a.unreachable(ctx, method, err)
 	}
+	if method == http.MethodPost && resp.Header.Get("Holdfast-Source") == "replay" {
+		return &refusal{status: http.StatusConflict, by: a.name, message: fmt.Sprintf(
+			"this idempotency_key is that of a call, which has its answer (HTTP %d): holdfast intents show %s", resp.StatusCode, resp.Header.Get("Holdfast-Intent"))}
+	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
 		return a.refused(resp, text)
 	}
