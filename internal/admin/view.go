@@ -60,6 +60,7 @@ type Intent struct {
 	CallbackOf             string         `json:"callback_of,omitempty"`  // of a callback: the job whose end it tells
 	Callbacks              []Callback     `json:"callbacks,omitempty"`    // of a job that is asked for alone, the oldest first
 	Call                   *ToolCall      `json:"call,omitempty"`         // of an MCP call that is asked for alone
+	Missing                string         `json:"missing,omitempty"`      // what a job needs and the configuration does not have
 	Warning                string         `json:"warning,omitempty"`      // of what was just resolved: why it may be too early
 	History                []ledger.Event `json:"history,omitempty"`
 }

@@ -86,7 +86,7 @@ func intentFields(v *admin.Intent, now time.Time) [][2]string {
 		billed = "" // a tool sends no bill, and no receiver either
 	}
 	return [][2]string{
-		{"id", v.ID}, {"state", v.State}, {"outcome", v.Outcome}, {"lane", v.Lane},
+		{"id", v.ID}, {"state", v.State}, {"outcome", v.Outcome}, {"lane", v.Lane}, {"missing", v.Missing},
 		{"effect", v.Effect}, {"on_unknown", v.OnUnknown}, {"workflow", v.Workflow}, {"tenant", v.Tenant}, {"owner_key", v.OwnerKey},
 		{"idempotency_key", v.IdempotencyKey}, {"key_origin", v.KeyOrigin}, {"fingerprint", v.Fingerprint}, {"claim_until", when(v.ClaimUntil)},
 		{"method", v.Method}, {"path", v.Path}, {"provider", v.Provider}, {"endpoint", v.Endpoint}, {"stream", stream},

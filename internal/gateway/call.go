@@ -84,8 +84,7 @@ type call struct {
 	departed  atomic.Bool
 	unwatch   func() bool
 
-	job      *queue.Job // whose worker this call is
-	override string     // the route that a person wants a replayed job to take
+	job *queue.Job // whose worker this call is
 
 	through  *nest // of a call that is passed on
 	definite bool  // a passed answer proves that nothing happened (semantics 3)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -115,22 +116,10 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 	if c.clashes(r.Fingerprint) {
 		return false, c.reused(r.ID)
 	}
-	if r.JobID != "" && r.State != ledger.Settled {
-		return false, c.heldByJob(r)
+	if c.goesOnWith(r) {
+		return c.takeOver(r)
 	}
-	switch r.State {
-	case ledger.Settled:
-		return c.heldSettled(ctx, r)
-	case ledger.Unknown:
-		c.duplicateOf(r, "unknown")
-		return false, c.g.stillUnknown(r.ID)
-	case ledger.Created, ledger.Dispatched:
-		if r.LeaseOwner == "" && !(r.State == ledger.Dispatched && r.Hold) {
-			return c.takeOver(r)
-		}
-	}
-	c.duplicateOf(r, "in_flight")
-	return false, &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: r.ID}
+	return c.heldBy(ctx, r)
 }
 
 // stillUnknown says when the outcome is looked for again, where somebody looks (interface.md §2).
@@ -289,6 +278,9 @@ func (c *call) claimOnce() (again bool, refusal *Error) {
 	if holder := c.present(); holder != "" {
 		return c.yieldTo(holder)
 	}
+	if c.approves() { // what was to answer it has ended in this moment: a call of its own would ask no owner
+		return false, &Error{Code: CodeInFlight, Message: "the operation with this key has just ended; nothing was sent"}
+	}
 	op, err := c.g.log.Begin(c.begin())
 	if holder := holderOf(err); holder != "" {
 		return c.yieldTo(holder)
@@ -327,7 +319,7 @@ func (c *call) holder() *ledger.Record {
 func (e *execution) keepUntil() time.Time {
 	i := e.wf.Idempotency
 	if e.op.Head().Explicit || e.job != nil { // a job's answer is fetched when there is time
-		return e.g.ledger.Now().Add(i.TTL)
+		return e.g.ledger.Now().Add(intent.KeyKept(e.op.Head(), i.TTL))
 	}
 	return e.began.Add(i.Window)
 }

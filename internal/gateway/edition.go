@@ -23,6 +23,7 @@ type edition struct {
 	nests     map[string]*rules             // by workflow
 	common    *shared
 	epoch     uint64 // of the routes' configuration
+	absent    absence
 }
 
 // edition compiles a configuration. Nothing that is in use changes by it.

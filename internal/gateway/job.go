@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
@@ -23,10 +24,11 @@ import (
 
 // jobStages are those stages of a call that a job still has before it; the others were passed when it was submitted.
 var jobStages = [...]stage{
-	{"route", (*call).route},
+	{"route", (*call).jobRoute},
 	{"identify", (*call).identify},
 	{"control", (*call).control},
 	{"policy", (*call).choose},
+	{"approval", (*call).approved},
 	{"key", (*call).jobKey},
 	{"admit", (*call).admit},
 	{"permit", (*call).permit},
@@ -44,7 +46,13 @@ func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
-		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) }})
+		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) },
+		As: func(head ledger.Intent, said json.RawMessage) ledger.Intent {
+			if mutant.On("replay-waits-for-old-route") {
+				return head
+			}
+			return scheduledAs(head, said)
+		}})
 }
 
 // jobWorkers leaves a fifth of the places free for calls that somebody waits for, whatever the backlog.
@@ -55,7 +63,7 @@ func jobWorkers(cfg *policy.Config) int {
 // jobRules is the policy of a job by its head.
 func (g *edition) jobRules(head *ledger.Intent) queue.Rules {
 	w := g.jobWorkflow(head)
-	if w == nil { // it is parked when its turn comes
+	if w == nil { // it is barred
 		return queue.Rules{}
 	}
 	r := RulesOf(w)
@@ -74,20 +82,17 @@ func RulesOf(w *policy.Workflow) queue.Rules {
 		Review: w.Lanes.OwnerReview.EnterWhen, Dead: w.Lanes.DeadLetter.EnterWhen}
 }
 
-// jobWorkflow is the workflow of a job, or of its tool's route; nil where the configuration has it no more.
+// jobWorkflow is the workflow of a job, or of its tool's route, with the route that a person has chosen; nil where the
+// configuration does not have it now.
 func (g *edition) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 	if head.Provider != ToolProvider {
-		return g.policy.Workflow(head.Workflow)
+		return overridden(g.policy.Workflow(head.Workflow), overrideIn(head))
 	}
 	t := g.tools[head.Workflow]
 	if t == nil {
 		return nil
 	}
-	path := strings.TrimPrefix(head.Path, toolPrefix+head.Workflow)
-	if r := t.calls[toolCall{t.conf.Find(head.Method, path), false}]; r != nil {
-		return r.wf
-	}
-	return nil
+	return t.route(head.Method, strings.TrimPrefix(head.Path, toolPrefix+head.Workflow)).wf
 }
 
 // concurrencyKey is what backpressure.concurrency_key comes to for a job; "" where the workflow has none. The workflow
@@ -124,15 +129,10 @@ func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool
 	if g.draining.Load() {
 		return time.Second, false
 	}
-	w := g.jobWorkflow(head)
-	if w == nil {
-		return 0, false
-	}
-	c := &call{g: g, job: &queue.Job{Op: g.log.Load(&ledger.Record{Intent: *head})}, model: head.RequestedModel, wf: w,
-		tenant: head.Tenant, r: &http.Request{URL: &url.URL{}}}
-	c.r.Method = head.Method
-	if c.aim(head) != nil {
-		return 0, false
+	c, err := g.jobCandidate(head)
+	if err != nil {
+		g.absent.say(g.logger, head, err)
+		return absentWait, false
 	}
 	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
 		c.spec.Endpoint = toolEndpoint
@@ -148,22 +148,6 @@ func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool
 		return max(wait, stall), true
 	}
 	return 0, false
-}
-
-// aim finds where a job goes by its head alone.
-func (c *call) aim(head *ledger.Intent) *Error {
-	if head.Provider == ToolProvider {
-		return c.toolPath(head.Path)
-	}
-	if len(c.wf.Tiers) == 1 && c.wf.Tiers[0].Provider != "" {
-		c.target = c.g.providers[c.wf.Tiers[0].Provider]
-	} else {
-		c.target = c.g.providers[head.Provider]
-	}
-	if c.target == nil {
-		return errorf(CodeNotFound, "its provider is no longer configured")
-	}
-	return nil
 }
 
 // jobRequest is what is kept of a job's request beside its body.
@@ -186,6 +170,9 @@ func (g *edition) workOn(ctx context.Context, j *queue.Job) queue.Rest {
 	for i := range jobStages {
 		if err := jobStages[i].run(c); err != nil {
 			return c.unstarted(err)
+		}
+		if c.done { // it waits for its owner
+			break
 		}
 	}
 	return queue.Rest{}
@@ -217,18 +204,10 @@ func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	if request.Header == nil {
 		request.Header = http.Header{}
 	}
-	path := head.Path
-	if head.Provider != ToolProvider {
-		path = "/" + head.Provider + path
-	}
-	u, err := url.Parse(path)
-	if err != nil {
-		return nil, err
-	}
-	u.RawQuery = request.Query
+	u := &url.URL{Path: head.Path, RawQuery: request.Query} // for show: where it goes is on record
 	r := (&http.Request{Method: head.Method, URL: u, Header: request.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: http.NoBody}).WithContext(ctx)
-	c := &call{g: g, r: r, job: j, began: time.Now(), body: body.Data, override: overrideOf(j.Life.Said)}
+	c := &call{g: g, r: r, job: j, began: time.Now(), body: body.Data}
 	c.out.ResponseWriter = nowhere{}
 	c.w = &c.out
 	return c, nil
@@ -311,31 +290,20 @@ func (c *call) class() bulkhead.Class {
 // unstarted says what follows for a job of which nothing could be sent.
 func (c *call) unstarted(err *Error) queue.Rest {
 	rest := queue.Rest{Wait: max(err.Wait, stall), Reason: "not started: " + err.Message, Rule: string(err.Code)}
+	if errors.Is(err, errAbsent) {
+		c.g.absent.say(c.g.logger, c.job.Op.Head(), err)
+		return rest
+	}
 	switch err.Code {
 	case CodeBulkheadFull, CodeRateLimited, CodeCircuitOpen, CodeInFlight:
 	case CodeSpendExceeded: // a day's limit is over tomorrow, the others a person has to change
 		rest.Condition, rest.Impossible = decision.QuotaOrSpendExhausted, err.Wait == 0
 	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
 		rest.Wait = max(err.Wait, time.Second)
-	default: // the configuration no longer has what it needs, or its request is none
+	default: // its request is none
 		rest.Impossible = true
 	}
 	return rest
-}
-
-// heldByJob answers a request for whose key there is a job that has not ended.
-func (c *call) heldByJob(r *ledger.Record) *Error {
-	switch {
-	case intent.Parked(r.Lane):
-		c.duplicateOf(r, "parked")
-		return &Error{Code: CodeOwnerReview, Intent: r.ID,
-			Message: "the job with this key waits for a person (" + r.Lane + "): holdfast review or holdfast deadletter shows it"}
-	case r.State == ledger.Unknown:
-		c.duplicateOf(r, "unknown")
-		return c.g.stillUnknown(r.ID)
-	}
-	c.duplicateOf(r, "in_flight")
-	return &Error{Code: CodeInFlight, Intent: r.ID, Message: "a job with this key is not done yet; GET " + jobPath + r.ID + " follows it"}
 }
 
 // AgedLane is where a job goes whose max_queue_age is over: "" gives it up.

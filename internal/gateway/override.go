@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -25,20 +26,37 @@ func overrideOf(said json.RawMessage) string {
 // SameRoute is the route_override that changes nothing.
 const SameRoute = "same"
 
-// overridden sends a replayed job where a person wants it: to another provider of the same format, with another model
-// where one is named.
-func (c *call) overridden() *Error {
-	if c.override == "" {
-		return nil
+// overrideTrigger begins Intent.Trigger in the copy of a head that the schedule goes by, where a person has chosen the route.
+// What is on record of a job never changes.
+const overrideTrigger = "route_override:"
+
+// scheduledAs is what a job counts as whose generation a person began with this word.
+func scheduledAs(head ledger.Intent, said json.RawMessage) ledger.Intent {
+	if route := overrideOf(said); route != "" {
+		head.Trigger = overrideTrigger + route
 	}
-	name, model, _ := strings.Cut(c.override, "/")
-	if err := c.g.checkOverride(c.job.Op.Head(), c.override); err != nil {
-		return errorf(CodeContract, "%s", err.Error())
+	return head
+}
+
+// overrideIn is the route that a person has chosen for a job of this head; "" for its own.
+func overrideIn(head *ledger.Intent) string {
+	route, is := strings.CutPrefix(head.Trigger, overrideTrigger)
+	if !is {
+		return ""
 	}
-	w := *c.wf
-	w.Tiers = []policy.Tier{{Provider: name, Model: model}}
-	c.wf = &w
-	return nil
+	return route
+}
+
+// overridden is a workflow whose calls go where a person wants them: to another provider of the same format, with another
+// model where one is named.
+func overridden(w *policy.Workflow, route string) *policy.Workflow {
+	if w == nil || route == "" {
+		return w
+	}
+	name, model, _ := strings.Cut(route, "/")
+	changed := *w
+	changed.Tiers = []policy.Tier{{Provider: name, Model: model}}
+	return &changed
 }
 
 // CheckOverride says whether a job can be sent by another route, PROVIDER or PROVIDER/MODEL; the error says why not.
@@ -59,10 +77,22 @@ func (g *edition) checkOverride(head *ledger.Intent, override string) error {
 		return errors.New("a tool's call has no other route: route_override is same")
 	case to == nil:
 		return errors.New("route_override is same, PROVIDER or PROVIDER/MODEL; there is no provider " + bounded(name))
-	case w != nil && !w.Fallback.AllowedBeforeFirstToken && !mutant.On("override-against-policy"):
+	case forbids(w):
 		return errors.New("route_override is same: the policy of " + w.Name + " has no other route answer (fallback.allowed_before_first_token: false)")
 	case from != nil && to.wire != from.wire:
 		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", the request is " + string(from.wire))
+	case from == nil && !understands(to, head):
+		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", in which the request to " + head.Path + " is none")
 	}
 	return nil
+}
+
+// forbids says that the policy of a job has it sent by no route of a person's choice.
+func forbids(w *policy.Workflow) bool {
+	return w != nil && !w.Fallback.AllowedBeforeFirstToken && !mutant.On("override-against-policy")
+}
+
+// understands says that a request is in a provider's format, as far as the record says: the same call in it as it was.
+func understands(to *target, head *ledger.Intent) bool {
+	return head.Endpoint == "" || provider.Parse(&provider.Request{Method: head.Method, Path: head.Path, Wire: to.wire}).Endpoint == head.Endpoint
 }
