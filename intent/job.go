@@ -119,6 +119,18 @@ func (o *Op) GiveUp(by, reason, rule string) error {
 	return o.strict(c, w, nil)
 }
 
+// Refuse ends a parked intent of which nothing was ever sent by its owner's word. It holds its key until then: who asks again
+// hears of that word.
+func (o *Op) Refuse(by, reason, rule string, until time.Time) error {
+	c := o.change(o.log.ledger.Now())
+	c.require(Parked(c.st.Lane) && c.st.Attempt == 0, "refuse")
+	c.step(stepDiscard, ledger.Event{Actor: by, Reason: reason, Rule: rule})
+	c.st.Outcome, c.st.LeaseOwner = ledger.OutcomeDiscarded, ""
+	w := c.write()
+	w.Claim, w.ClaimUntil = ledger.ClaimKeep, until
+	return o.strict(c, w, nil)
+}
+
 // Revival is a person's word that sends a parked job back to its lane.
 type Revival struct {
 	By        string
@@ -132,7 +144,7 @@ type Revival struct {
 }
 
 // Revive begins a new generation of a parked intent: the same intent with the same key moves, and nothing of it is
-// copied. Attempts and crashes go on being counted; those of the new generation begin behind its line in the history
+// copied. A job goes back to its lane; what is none waits for a request with its key, which alone has it sent. Attempts and crashes go on being counted; those of the new generation begin behind its line in the history
 // (Lives). ErrHeld says that its outcome is unknown and nobody vouches for it.
 func (o *Op) Revive(r Revival) error {
 	if mutant.On("replay-copies") {
@@ -153,6 +165,9 @@ func (o *Op) Revive(r Revival) error {
 	c.add(ledger.Event{Kind: generationKind, Actor: r.By, Attempt: c.st.Attempt, Reason: r.Reason, Rule: r.Rule,
 		Evidence: generation{Crashes: c.st.Crashes, Said: r.Evidence}.text()})
 	c.st.Lane, c.st.ReadyAt, c.st.ExpiresAt = LaneBackground, c.now, r.ExpiresAt
+	if o.head.JobID == "" {
+		c.st.Lane, c.st.ReadyAt = LaneAdmission, time.Time{}
+	}
 	return o.commit(c, c.write(), nil)
 }
 

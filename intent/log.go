@@ -163,14 +163,16 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	c := o.change(now)
 	*c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
 		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
-	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
 	if b.Job {
 		o.head.JobID = o.head.ID
-		if b.Leased && !mutant.On("leased-in-memory") {
-			c.lease()
-		} else {
-			c.st.LeaseOwner = ""
-		}
+	}
+	leased := b.Leased && !mutant.On("leased-in-memory")
+	if (b.Job || Parked(b.Lane)) && !leased {
+		c.st.LeaseOwner = "" // nobody's
+	}
+	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
+	if leased {
+		c.lease()
 	}
 	if b.Attempt != nil {
 		c.dispatch(stepDispatch, b.Attempt)

@@ -199,3 +199,36 @@ func TestJobsAreTheirTenants(t *testing.T) {
 		}
 	}
 }
+
+// The call of a tool that waits for its owner takes the same words as a job, but is no job: approved, it waits for its client;
+// rejected, its key says so. What neither is, nor waits, is not found.
+func TestToolCallAwaitsItsOwner(t *testing.T) {
+	r, _, h := working(t)
+	begin := func(key, lane string) string {
+		t.Helper()
+		op, err := r.log.Begin(intent.Begin{Head: ledger.Intent{Tenant: "main", Workflow: "shop", Key: "idem:" + key, Effect: ledger.EffectExternal, Hold: true,
+			Method: "tools/call", Path: "/mcp/shop", Endpoint: "refund", Provider: "mcp"}, Claim: true, Lane: lane})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return op.ID()
+	}
+	yes, no, other := begin("yes", intent.LaneReview), begin("no", intent.LaneReview), begin("other", "")
+	const word = `{"by":"ada","reason":"fine"}`
+	for _, c := range []struct {
+		id, verb string
+		want     int
+	}{{yes, "approve", 200}, {yes, "approve", 404}, {no, "discard", 409}, {no, "reject", 200}, {no, "reject", 409}, {other, "approve", 404}, {other, "reject", 404}} {
+		if w := send(h, "POST", "/holdfast/v1/jobs/"+c.id+"/"+c.verb, word); w.Code != c.want {
+			t.Errorf("%s: %d %s, want %d", c.verb, w.Code, w.Body, c.want)
+		}
+	}
+	rec := r.until(yes, func(*ledger.Record) bool { return true })
+	if rec.State != ledger.Created || rec.Lane != intent.LaneAdmission || rec.Attempt != 0 || rec.LeaseOwner != "" || rec.ExpiresAt.IsZero() {
+		t.Errorf("approved: %+v", rec.Status)
+	}
+	rec = r.until(no, done)
+	if held, err := r.api.Ledger.Holder(t.Context(), rec.Key); rec.Outcome != ledger.OutcomeDiscarded || err != nil || held.ID != no {
+		t.Errorf("rejected: %+v, its key is held by %v, %v", rec.Status, held, err)
+	}
+}

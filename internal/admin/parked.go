@@ -114,7 +114,7 @@ func (a *API) approve(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	rec, ok := a.job(w, r)
+	rec, ok := a.waiting(w, r)
 	if !ok {
 		return
 	}
@@ -196,10 +196,12 @@ func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record,
 		return
 	}
 	v.NotExecuted = vouched(rec, result)
-	if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
+	if rec.JobID == "" { // its client's next call has it sent
+		v.ExpiresAt = a.Ledger.Now().Add(a.termsOf(rec).ttl)
+	} else if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
 		v.ExpiresAt = a.Ledger.Now().Add(age)
 	}
-	if a.moved(w, r, rec.ID, op.Revive(v)) {
+	if a.moved(w, r, rec.ID, op.Revive(v)) && rec.JobID != "" {
 		a.Gateway().Look(r.Context(), rec.ID)
 	}
 }
@@ -216,7 +218,7 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request, lane string) {
 	if !ok {
 		return
 	}
-	rec, ok := a.job(w, r)
+	rec, ok := a.waiting(w, r)
 	if !ok {
 		return
 	}
@@ -227,6 +229,10 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request, lane string) {
 	op := a.Log.Load(rec)
 	if rec.State == ledger.Unknown {
 		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeFailed, in.By, in.Reason, nil, time.Time{}))
+		return
+	}
+	if rec.JobID == "" {
+		a.moved(w, r, rec.ID, op.Refuse(in.By, in.Reason, lane, a.Ledger.Now().Add(a.termsOf(rec).ttl)))
 		return
 	}
 	a.moved(w, r, rec.ID, op.GiveUp(in.By, in.Reason, lane))
@@ -248,9 +254,18 @@ func (a *API) moved(w http.ResponseWriter, r *http.Request, id string, err error
 }
 
 func (a *API) job(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool) {
+	return a.found(w, r, func(rec *ledger.Record) bool { return rec.JobID != "" })
+}
+
+// waiting finds a job, or a call that waits for its owner.
+func (a *API) waiting(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool) {
+	return a.found(w, r, func(rec *ledger.Record) bool { return rec.JobID != "" || intent.Parked(rec.Lane) })
+}
+
+func (a *API) found(w http.ResponseWriter, r *http.Request, fits func(*ledger.Record) bool) (*ledger.Record, bool) {
 	rec, err := a.Ledger.Get(r.Context(), r.PathValue("id"))
 	switch {
-	case errors.Is(err, ledger.ErrNotFound), err == nil && rec.JobID == "":
+	case errors.Is(err, ledger.ErrNotFound), err == nil && !fits(rec):
 		fail(w, http.StatusNotFound, "not_found", "there is no such job")
 	case err != nil:
 		a.away(w, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
@@ -31,6 +32,8 @@ type outcome struct {
 	visible  bool           // clients have a part of the answer
 	recorded bool           // the attempt's end is on record
 	evidence json.RawMessage
+
+	elsewhere fallback.Decision // whether another tier may answer
 }
 
 // again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
@@ -54,6 +57,9 @@ func (e *execution) again(o *outcome) bool {
 		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = e.evidence(f, d)
+	if d.Action == decision.Fail || d.Action == decision.Hold {
+		e.afterFailure(o)
+	}
 	e.nest.quit(o.health)
 	if e.job == nil || !e.rests(o, d) {
 		e.conclude(o)
@@ -106,6 +112,9 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 	if !e.resend(o, d) {
 		e.purse.drop()
 		e.nest.route.Budget().Put()
+		if e.job == nil {
+			e.afterFailure(o)
+		}
 		e.nest.quit(o.health)
 		if e.job == nil || !e.rests(o, d) {
 			e.conclude(o)

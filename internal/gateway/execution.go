@@ -84,6 +84,7 @@ type execution struct {
 	saved     bool  // … and has landed
 	spent     bool  // its clients may have heard of a failure that is not on record yet
 	served    string
+	fallback  string    // what was decided about other tiers
 	seen      *sighting // under its derived key
 	answered  *stored
 }

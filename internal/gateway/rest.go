@@ -26,7 +26,10 @@ func (e *execution) inPass() int {
 // where the job ends as a call would.
 func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	var err error
-	lane := e.job.Rules.Lane(d.Condition)
+	lane, why := e.job.Rules.Lane(d.Condition), d
+	if other := e.job.Rules.Lane(o.elsewhere.Condition); other != "" && (lane == "" || other == intent.LaneReview) { // semantics 37
+		lane, why.Condition, why.Rule, why.Reason = other, o.elsewhere.Condition, o.elsewhere.Rule, o.elsewhere.Reason
+	}
 	if lane == "" && o.lane != "" { // a hosted tool had begun (semantics 27)
 		lane = o.lane
 	}
@@ -37,7 +40,7 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 		if lane == "" {
 			return false
 		}
-		p := intent.Parking{Lane: lane, Body: o.body, Reason: parkedBecause(d), Rule: d.Rule}
+		p := intent.Parking{Lane: lane, Body: o.body, Reason: parkedBecause(why), Rule: why.Rule}
 		if !o.recorded {
 			ending := o.ending()
 			ending.Lane = lane

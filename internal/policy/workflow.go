@@ -192,7 +192,7 @@ type Tier struct {
 	Prompt       *Prompt       `yaml:"prompt" doc:"Changes the request for this tier."`
 	Timeouts     *TierTimeouts `yaml:"timeouts" doc:"What differs from the workflow's."`
 	Bulkhead     *Bulkhead     `yaml:"bulkhead" doc:"Instead of the workflow's."`
-	CostClass    string        `yaml:"cost_class" is:"name" doc:"Compared by the fallback contract."`
+	CostClass    string        `yaml:"cost_class" is:"name" doc:"low, medium, high, or a name of yours: another tier is no dearer."`
 	QualityClass string        `yaml:"quality_class" is:"name" doc:"Tiers of one class are equal."`
 	DataBoundary string        `yaml:"data_boundary" is:"name" doc:"Where data may go."`
 	Notice       string        `yaml:"notice" doc:"Text for a degraded answer."`
