@@ -214,15 +214,21 @@ func (g *Log) expireOne(r *ledger.Record) error {
 	return o.Discard("expired: no request came for it", "semantics 7")
 }
 
-// Alive writes the owner's heartbeat. It comes before the first lease: an owner without one is dead to all others.
-func (g *Log) Alive(ctx context.Context) {
+// Alive puts the owner's heartbeat on record. Whoever leases beside other engines, and cannot wait for Run to have begun,
+// calls it first: they take a lease without a heartbeat for a dead one's.
+func (g *Log) Alive(ctx context.Context) error {
+	if g.alone {
+		return nil
+	}
+	return g.alive(ctx)
+}
+
+func (g *Log) alive(ctx context.Context) error {
 	until := g.ledger.Now().Add(3 * g.beat)
 	if mutant.On("lease-by-wall-clock") {
 		until = time.Now().Add(3 * g.beat)
 	}
-	if err := g.ledger.Beat(ctx, g.owner, until); err != nil && ctx.Err() == nil {
-		g.logger.Warn("heartbeat not written", "error", err)
-	}
+	return g.ledger.Beat(ctx, g.owner, until)
 }
 
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.
@@ -230,7 +236,9 @@ func (g *Log) Run(ctx context.Context) error {
 	ticker := time.NewTicker(g.beat)
 	defer ticker.Stop()
 	for {
-		g.Alive(ctx)
+		if err := g.alive(ctx); err != nil && ctx.Err() == nil {
+			g.logger.Warn("heartbeat not written", "error", err)
+		}
 		if _, err := g.Expire(ctx); err != nil && ctx.Err() == nil {
 			g.logger.Warn("expiry did not finish", "error", err)
 		}
