@@ -181,7 +181,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request, rec *ledger.Record)
 	case err != nil:
 		a.away(w, err)
 	default:
-		a.Gateway().Jobs().Look(r.Context(), rec.ID)
+		a.Gateway().Look(r.Context(), rec.ID)
 		a.again(w, r, rec.ID)
 	}
 }

@@ -221,6 +221,23 @@ func TestReplayByAnotherRouteWaitsForThatRoute(t *testing.T) {
 	r.calls("stays", 0)
 }
 
+// What aged behind a bar a moment ago, and is sent by another route at once, does not wait behind that bar any more.
+func TestReplayOfWhatHasJustAged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(moving, "max_queue_age_ms: 3600000", "max_queue_age_ms: 1000", 1)
+	})
+	if _, err := r.routes.Pause("openai/*", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	id := r.submit(chat("aged").workflow("media"))
+	r.until(id, inLane(intent.LaneDead))
+	r.replay(id, "inhouse")
+	if rec := r.until(id, settledJob); rec.Tier != "inhouse" || rec.Attempt != 1 {
+		t.Errorf("%+v", rec.Status)
+	}
+}
+
 // A route that a person chose is not taken once the policy forbids that; the job waits, and goes nowhere else.
 func TestReplayThatThePolicyForbidsByNow(t *testing.T) {
 	t.Parallel()

@@ -104,6 +104,7 @@ var mutants = []struct {
 	{"gone-stays-known", "queue", "TestWhatIsOverLeavesTheSchedule", "what waits no more leaves the schedule with the next reading of the log"},
 	{"one-route-fills-all", "queue", "TestDeadRoutesKeepNobodyOut", "design §4: what waits for one route keeps no other out"},
 	{"one-route-takes-all", "queue", "TestWhatHangsLeavesWorkers", "design §4: a route that hangs holds up its like alone"},
+	{"ageing-before-heartbeat", "intent", "TestManyThatAgeHoldUpNoHeartbeat", "semantics 6: a lease lasts as long as its owner lives, whatever he is busy with"},
 	{"age-ignored", "queue", "TestNothingTooOldIsDispatched", "interface §5: nothing older than max_queue_age is dispatched"},
 	{"crash-takes-all", "test/crash", "TestPoisonedJobKillsItsWorkers", "semantics 10: a lost worker is not the job's fault"},
 	{"snooze-ignores-wait", "internal/gateway", "TestBR024JobWaitsAsToldAndSiblingsToo", "semantics 36: ready_at is written down"},
