@@ -25,6 +25,7 @@ env: test
 providers: {openai: {type: openai, base_url: "SIM/v1", api_key: "sk-x"}}
 workflows:
   few: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1, base: 1ms, max: 2ms}, lanes: {background_retry: {max_attempts: 1}}}
+  brief: {match: {paths: ["/by-name-only"]}, idempotency: {window: 1ms, ttl: 6ms}}
   act:
     match: {paths: ["/by-name-only"]}
     effect: external

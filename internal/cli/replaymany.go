@@ -7,10 +7,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,6 +57,9 @@ func (m *replayMany) run(cmd *cobra.Command, addr, tenant string, args []string)
 	if missing := m.in.Missing(); missing != nil {
 		return usagef("a replay needs all five fields; missing: %s", strings.Join(flagsOf(missing), ", "))
 	}
+	if err := admin.CheckResult(m.in.IdempotencyResult); err != nil {
+		return usagef("--idempotency-result %w", err)
+	}
 	gap, err := perTime(m.rate)
 	if err != nil {
 		return err
@@ -67,9 +68,12 @@ func (m *replayMany) run(cmd *cobra.Command, addr, tenant string, args []string)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	jobs, err := m.choose(ctx, api, tenant, args)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: no job was moved yet; the same command begins anew", context.Cause(ctx))
+	}
 	if err != nil {
 		return err
 	}
@@ -120,9 +124,12 @@ func (m *replayMany) each(ctx context.Context, api *adminAPI, jobs []admin.Inten
 			}
 		}
 		if ctx.Err() != nil {
-			return out, fmt.Errorf("stopped: %d of %d jobs were not looked at; the same command goes on with them", len(jobs)-i, len(jobs))
+			return out, m.interrupted(ctx, out, jobs, "")
 		}
 		done, err := m.one(ctx, api, v)
+		if err != nil && ctx.Err() != nil {
+			return out, m.interrupted(ctx, out, jobs, v.ID)
+		}
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", v.ID, err)
 		}
@@ -135,6 +142,24 @@ func (m *replayMany) each(ctx context.Context, api *adminAPI, jobs []admin.Inten
 		}
 	}
 	return out, nil
+}
+
+// interrupted says what was done by then, and how to go on.
+func (m *replayMany) interrupted(ctx context.Context, out []moved, jobs []admin.Intent, during string) error {
+	refused := 0
+	for i := range out {
+		if out[i].Refused != "" {
+			refused++
+		}
+	}
+	said := fmt.Sprintf("of %d jobs %d were moved, %d refused", len(jobs), len(out)-refused, refused)
+	switch {
+	case m.dryRun:
+		return fmt.Errorf("%w: %d of %d jobs were asked about, none was moved", context.Cause(ctx), len(out), len(jobs))
+	case during != "":
+		said += ", and " + during + " may have been"
+	}
+	return fmt.Errorf("%w: %s; what was not moved is in the dead letter, and the same command goes on with it", context.Cause(ctx), said)
 }
 
 // one moves a job, or asks what would become of it. What is refused for this job alone is no error.

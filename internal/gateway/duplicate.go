@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -318,7 +319,7 @@ func (c *call) holder() *ledger.Record {
 func (e *execution) keepUntil() time.Time {
 	i := e.wf.Idempotency
 	if e.op.Head().Explicit || e.job != nil { // a job's answer is fetched when there is time
-		return e.g.ledger.Now().Add(i.TTL)
+		return e.g.ledger.Now().Add(intent.KeyKept(e.op.Head(), i.TTL))
 	}
 	return e.began.Add(i.Window)
 }

@@ -115,6 +115,35 @@ func TestJobsOfOneMeaning(t *testing.T) {
 	}
 }
 
+// Who wants a new answer gets a job of its own, by a header of either name; a key, the caller's own or one that its policy stands for,
+// names the operation all the same.
+func TestFreshJobIsItsOwn(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = queued + "  always: {match: {paths: [\"/by-name-only\"]}, idempotency: {derive: always}}\n"
+	})
+	first := r.submit(chat("m"))
+	seen := map[string]bool{first: true}
+	for range 2 {
+		for _, q := range []request{chat("m").with("Holdfast-Fresh", "1"), chat("m").with("Cache-Control", "no-cache")} {
+			id := r.submit(q)
+			if seen[id] {
+				t.Errorf("%v found an earlier job", q)
+			}
+			seen[id] = true
+			r.until(id, settledJob)
+		}
+	}
+	if again := r.submit(chat("m")); again != first {
+		t.Error("without the header it is another job")
+	}
+	for _, q := range []request{chat("k").key("k"), chat("a").workflow("always")} {
+		if a, b := r.submit(q), r.submit(q.with("Holdfast-Fresh", "1")); a != b {
+			t.Errorf("%v: %s, then %s", q, a, b)
+		}
+	}
+	r.calls("m", 5)
+}
+
 // BR-024: a wait that is longer than the caller's budget ends the call at once, with the provider's own time; nobody comes
 // to that route before it is over, neither a call nor a job, nor after a restart.
 func TestBR024LongWaitEndsTheCall(t *testing.T) {

@@ -104,7 +104,7 @@ func TestJobWaitsForWhatIsNotConfigured(t *testing.T) {
 			t.Errorf("%s: %+v", op, rec.Status)
 		}
 		r.calls(op, 0)
-		if lacks := r.lacks(id); !strings.Contains(lacks, "is not configured now") || !strings.Contains(logs.String(), lacks) {
+		if lacks := r.lacks(id); !strings.Contains(lacks, "is no longer configured") || !strings.Contains(logs.String(), lacks) {
 			t.Errorf("%s: it lacks %q; the log: %s", op, lacks, logs)
 		}
 	}
@@ -132,7 +132,7 @@ func TestReplayOfAJobWhoseProviderIsGone(t *testing.T) {
 	if err := r.gw.CheckOverride(&r.record(id).Intent, "claude/claude-haiku-4-5"); err == nil {
 		t.Error("a provider of another format was taken for it")
 	}
-	if lacks := r.lacks(id); !strings.Contains(lacks, "inhouse is not configured now") {
+	if lacks := r.lacks(id); !strings.Contains(lacks, "inhouse is no longer configured") {
 		t.Errorf("it lacks %q", lacks)
 	}
 	r.replay(id, "openai/gpt-5-nano")

@@ -31,6 +31,9 @@ type JobRequest struct {
 	Priority       string          `json:"priority,omitempty"`
 	MaxQueueAgeMS  int64           `json:"max_queue_age_ms,omitempty"` // can only shorten the policy's
 	CallbackURL    string          `json:"callback_url,omitempty"`     // whom the job's end is told to
+	// Upload says that the job is one of many out of a file: its key is kept for intent.UploadKept at least, so that an upload which is
+	// gone on with submits nothing twice.
+	Upload bool `json:"upload,omitempty"`
 }
 
 // submission are the stages of a call that a job passes when it is submitted.
@@ -82,6 +85,9 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 		}
 	}
 	c.submitter(id) // a tier of another provider has asked again
+	if in.Upload {
+		c.trigger = intent.TriggerUpload
+	}
 	if err := c.jobAllowed(Credential(r)); err != nil {
 		return nil, false, err
 	}
@@ -145,7 +151,7 @@ const maxAge = 10 * 365 * 24 * time.Hour
 // jobHeader is the header of a job's request: what its provider is told, and what is said of it to us.
 func jobHeader(r *http.Request, in JobRequest) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}}
-	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Organization", "Openai-Project"} {
+	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Organization", "Openai-Project", "Holdfast-Fresh", "Cache-Control"} {
 		if v := r.Header[name]; v != nil {
 			h[name] = v
 		}
@@ -194,7 +200,7 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 	switch {
 	case c.key == "": // derive: off, or a body that has no key: each submission is a job of its own
 		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
-	case c.callerKey == "" && !c.claimed && c.wf.Idempotency.Derive == policy.DeriveOff:
+	case c.callerKey == "" && !c.claimed && (c.wf.Idempotency.Derive == policy.DeriveOff || c.anew()):
 		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
 	}
 	c.claimed = true

@@ -171,6 +171,8 @@ var mutants = []struct {
 	{"late-result-closes", "breaker", "TestLateResultsChangeNothing", "a call from before the trip says nothing of the provider now"},
 	{"shorter-cooldown-wins", "internal/route", "TestBR028LaterCooldownWins", "semantics 34: a cool-down only ever extends"},
 	{"cooldown-in-memory", "internal/route", "TestRestartForgetsNoCooldown", "semantics 34: a cool-down survives a restart"},
+	{"upload-key-expires", "internal/admin", "TestUploadKeepsItsKey", "issue 6: an interrupted upload that is gone on with submits nothing twice"},
+	{"fresh-job-adopts", "internal/gateway", "TestFreshJobIsItsOwn", "interface §2: Holdfast-Fresh adopts nothing"},
 	{"drills-ignored", "internal/admin", "TestFaultsOnlyWhereDrillsAreAllowed", "drills: nobody injects faults where the configuration does not allow it"},
 	{"release-without-jitter", "internal/route", "TestOneProbeFollows", "design §4: who waited for a route does not rush in at one instant"},
 }
