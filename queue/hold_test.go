@@ -113,6 +113,40 @@ func TestWhatIsOverLeavesTheSchedule(t *testing.T) {
 	})
 }
 
+// A job that aged behind a bar, and that a person sent again before the schedule had forgotten it, goes as any other.
+func TestSentAgainWhileItsOldPlaceIsKept(t *testing.T) {
+	for name, told := range map[string]bool{"told": true, "found": false} {
+		t.Run(name, func(t *testing.T) {
+			live(t, func(r *rig) {
+				var wait atomic.Int64
+				wait.Store(int64(500 * time.Second))
+				q := r.queue(queue.Config{Barred: dead("m", &wait, nil), Work: r.work(0, r.succeed)})
+				r.with(q, func() {
+					id := r.submit(q, "a", func(b *intent.Begin) { b.ExpiresAt = r.store.Now().Add(10 * time.Second) })
+					time.Sleep(11 * time.Second)
+					if _, err := r.log.Expire(context.Background()); err != nil {
+						t.Fatal(err)
+					}
+					if err := r.log.Load(r.get(id)).Revive(intent.Revival{By: "ops", Reason: "again", ExpiresAt: r.store.Now().Add(time.Hour)}); err != nil {
+						t.Fatal(err)
+					}
+					if told {
+						q.Look(context.Background(), id)
+					} else {
+						time.Sleep(30 * time.Second)
+					}
+					wait.Store(0)
+					q.Reopen(nil)
+					time.Sleep(time.Second)
+				})
+				if n := r.begun("a"); n != 1 {
+					t.Errorf("begun %d times", n)
+				}
+			})
+		})
+	}
+}
+
 // However many wait for routes that lead nowhere, who goes by another is begun at once; and what was left in the log goes in
 // its order when there is room.
 func TestDeadRoutesKeepNobodyOut(t *testing.T) {

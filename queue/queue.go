@@ -170,15 +170,14 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	if err != nil {
 		return // the next sweep finds it
 	}
+	q.mu.Lock()
+	if e != nil && q.known[id] == e && e.line != nil { // its place is that of before
+		q.remove(e)
+	}
+	q.mu.Unlock()
 	if q.waits(&r.Intent, &r.Status) {
 		q.as(ctx, r)
 		q.add(r)
-		return
-	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if e != nil && q.known[id] == e && e.line != nil {
-		q.remove(e)
 	}
 }
 
@@ -203,8 +202,10 @@ func (q *Queue) enter(r *ledger.Record, e *entry) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if known := q.known[r.ID]; known != nil {
-		known.sweep = q.sweeps
-		return
+		if known.sweep = q.sweeps; known.line == nil || !known.over(q.Ledger.Now()) {
+			return
+		}
+		q.remove(known) // its time was over, and a person has sent it again
 	}
 	submitted := e != nil
 	if !submitted {
@@ -214,7 +215,7 @@ func (q *Queue) enter(r *ledger.Record, e *entry) {
 		return
 	}
 	l := q.lineOf(&r.Intent, r.Crashes)
-	if submitted && l.way.partial || !q.room(l.way) {
+	if w := l.way; w.partial && (submitted || w.refused == q.sweeps) || !q.room(w) {
 		q.refuse(l)
 		return
 	}

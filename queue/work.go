@@ -112,6 +112,9 @@ func (q *Queue) unread(e *entry, l *line) *ledger.Record {
 	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
 	r.CreatedAt, r.Attempt, r.Crashes = time.UnixMicro(e.created), e.attempt, e.crashes
 	r.ReadyAt = q.Ledger.Now().Add(storeWait)
+	if e.expires < 1<<63-1 {
+		r.ExpiresAt = time.UnixMicro(e.expires)
+	}
 	for word, p := range priorities {
 		if p == e.priority {
 			r.Priority = word
