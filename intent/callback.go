@@ -85,7 +85,7 @@ func calls(head *ledger.Intent) bool { return head.Callback != "" && !IsCallback
 
 // tell puts the callback beside the write by which a job comes to an end.
 func (c *change) tell(w *ledger.Write) {
-	end := endOf(&c.st)
+	end := endOf(c.st)
 	if end == "" || end == c.end0 || !calls(&c.op.head) {
 		return
 	}
@@ -99,7 +99,6 @@ func (c *change) tell(w *ledger.Write) {
 		return
 	}
 	c.add(ledger.Event{Kind: CallbackKind, Reason: end + " is told to " + origin(c.op.head.Callback), Rule: "callback_url", Evidence: told})
-	w.Events = c.events
 	if mutant.On("callback-lost-on-crash") {
 		c.split = b
 		return

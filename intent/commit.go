@@ -108,7 +108,7 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 	}
 	o.mu.Lock()
 	from := o.st.State
-	o.st, o.running = c.st, c.running
+	o.st, o.running, o.untold = *c.st, c.running, c.untold
 	o.mu.Unlock()
 	if from != c.st.State {
 		switch ledger.Unknown {
@@ -166,21 +166,28 @@ func (o *Op) insist(c *change, w *ledger.Write) error {
 type change struct {
 	op     *Op
 	now    time.Time
-	before int64 // version the intent must have
-	st     ledger.Status
-	events []ledger.Event
+	before int64          // version the intent must have
+	st     *ledger.Status // of w: what the intent becomes
 	err    error
 
-	running bool // of the attempt that was dispatched last
+	running bool           // of the attempt that was dispatched last
+	untold  []ledger.Event // what the commit leaves for the next one to tell
 
 	end0  string        // the end at which the intent stands before it
 	split *ledger.Write // of the mutant "callback-lost-on-crash"
+
+	w   ledger.Write
+	few [3]ledger.Event // room for w.Events: a change is one allocation
 }
 
 func (o *Op) change(now time.Time) *change {
+	c := &change{op: o, now: now}
+	c.st = &c.w.Status
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return &change{op: o, now: now, before: o.st.Version, st: o.st, running: o.running, end0: endOf(&o.st), events: make([]ledger.Event, 0, 3)}
+	c.w.Status, c.before, c.running, c.end0 = o.st, o.st.Version, o.running, endOf(&o.st)
+	c.w.Events = append(c.few[:0], o.untold...)
+	return c
 }
 
 // step moves the status along one arrow and writes down why.
@@ -203,7 +210,7 @@ func (c *change) add(e ledger.Event) {
 	if e.Actor == "" {
 		e.Actor = "engine"
 	}
-	c.events = append(c.events, e)
+	c.w.Events = append(c.w.Events, e)
 }
 
 // dispatch begins an attempt; the one before it must have ended, or calls could not be counted (semantics 1).
@@ -258,10 +265,12 @@ func (c *change) evidence(e Ending) {
 
 func (c *change) write() *ledger.Write {
 	c.st.Version, c.st.UpdatedAt = c.before+1, c.now
-	w := &ledger.Write{ID: c.op.head.ID, Version: c.before, Status: c.st, Settle: c.st.State == ledger.Settled, Events: c.events,
-		HeldKey: c.op.claim}
+	w := &c.w
+	w.ID, w.Version, w.Settle, w.HeldKey = c.op.head.ID, c.before, c.st.State == ledger.Settled, c.op.claim
 	if c.st.State == ledger.Dispatched && mutant.On("no-dispatched-record") {
-		w.Status.State, w.Status.Attempt = ledger.Created, 0
+		other := *w
+		other.Status.State, other.Status.Attempt = ledger.Created, 0
+		return &other
 	}
 	c.tell(w)
 	return w

@@ -27,12 +27,20 @@ func Parked(lane string) bool { return lane == LaneReview || lane == LaneDead }
 func (o *Op) Lease() error {
 	c := o.change(o.log.ledger.Now())
 	c.require(!c.running && o.head.JobID != "" && c.st.LeaseOwner == "" && !Parked(c.st.Lane), "lease")
-	c.step(stepContinue, ledger.Event{Reason: "leased by a worker", Rule: "semantics 6"})
+	c.lease()
 	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
 	if c.st.State == ledger.Dispatched {
 		c.st.ReadyAt = c.now // its presence says that the last attempt has ended
 	}
-	return o.commit(c, c.write(), func() { _ = o.Release(c.now, "the lease came after its worker had gone on", "semantics 9") })
+	// The lease is one small write, made before every attempt of a job: its line in the history comes with the next move,
+	// which leaves from the same version. A job that is taken over meanwhile moves on, and refuses this hand.
+	w := &c.w
+	w.ID, w.Version, w.Lease, w.Events, c.untold = o.head.ID, c.before, true, nil, w.Events
+	return o.commit(c, w, func() { _ = o.Release(c.now, "the lease came after its worker had gone on", "semantics 9") })
+}
+
+func (c *change) lease() {
+	c.step(stepContinue, ledger.Event{Reason: "leased by a worker", Rule: "semantics 6"})
 }
 
 // Release gives a leased job of which nothing is on its way back to its lane, to be taken at ready: neither an attempt

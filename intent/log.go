@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -141,8 +142,10 @@ type Begin struct {
 	Visibility ledger.Visibility
 	ExpiresAt  time.Time
 	Request    *ledger.Body // kept for jobs and tools
-	// Job makes the intent a job: it has a job_id, its own id, and belongs to nobody until a worker leases it.
+	// Job makes the intent a job: it has a job_id, its own id, and belongs to nobody until a worker leases it. Leased says
+	// that one of this process's workers has it from the beginning.
 	Job    bool
+	Leased bool
 	Header *ledger.Body // of a job: what goes with its request
 	Sent   *ledger.Body // what the first attempt sends, where that differs from Request
 }
@@ -160,15 +163,18 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	o := &Op{log: g, head: b.Head}
 	o.head.ID, o.head.CreatedAt = g.ids.next(now), now
 	c := o.change(now)
-	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
+	*c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
 		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
 	if b.Job {
 		o.head.JobID = o.head.ID
 	}
-	if b.Job || Parked(b.Lane) {
+	leased := b.Job && b.Leased && !Parked(b.Lane) && !mutant.On("leased-in-memory")
+	if (b.Job || Parked(b.Lane)) && !leased {
 		c.st.LeaseOwner = "" // nobody's
 	}
-	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
+	if c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger}); leased {
+		c.lease()
+	}
 	if b.Attempt != nil {
 		c.dispatch(stepDispatch, b.Attempt)
 	}

@@ -129,6 +129,11 @@ type Write struct {
 	// advancing it: where it stands for people to see, which the next move of whoever works on it overrules.
 	Shelve bool
 
+	// Lease gives the unsettled intent named by ID, at Version and in nobody's hands, to Status.LeaseOwner until
+	// Status.LeaseUntil, with Status.ReadyAt. Nothing else of it changes, its version neither: whoever moves it next moves
+	// it from this one. Status.Version is Version. ErrStale where somebody has it, or it has moved on.
+	Lease bool
+
 	Status Status
 	// Settle moves the intent out of the unsettled set. Answer, when set, is what is replayed.
 	Settle bool

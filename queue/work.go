@@ -8,76 +8,86 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// work does one job and puts it back into the schedule where it is not done.
+// work does jobs, one after the other, as long as there are any, and puts back into the schedule what is not done.
 func (q *Queue) work(ctx context.Context, e *entry, h hands) {
-	back := q.do(ctx, e, h)
-	if q.put(e, h, back) {
-		q.Look(ctx, e.id)
+	for e != nil {
+		back := q.do(ctx, e, h)
+		if q.put(e, h, back) {
+			q.Look(ctx, e.id)
+		}
+		e, h = q.another()
 	}
+}
+
+// another is the next job of a worker that has done one; nil where it has to go.
+func (q *Queue) another() (*entry, hands) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.working--
+	q.released()
+	e, h, _ := q.next()
+	q.hire() // what was waited for may let more pass than one
+	if e == nil {
+		q.left()
+	}
+	if now := q.Ledger.Now(); now.Add(q.quiet(now)).Before(q.rings) { // Run has to look at the clock sooner
+		q.wake()
+	}
+	return e, h
+}
+
+// left notes that a worker has gone.
+func (q *Queue) left() {
 	if q.working == 0 && q.idle != nil {
 		close(q.idle)
 		q.idle = nil
 	}
-	q.wake()
 }
 
 // put takes a job out of the worker's hands, and reports whether it has to be looked at once more.
 func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
-	l := h.line
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if h.slots != nil {
-		h.slots.Release(bulkhead.Batch)
-	}
-	l.working--
-	if l.key.last {
-		q.last--
-	}
-	looked = q.known[e.id]
+	looked = e.looked
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
-	if back != nil && q.ready(back) {
-		q.known[e.id], looked = false, false
-		q.lineOf(back).push(entryOf(back))
+	q.discount(e)
+	if back != nil {
+		again := entryOf(back)
+		again.sweep, looked = q.sweeps, false
+		q.known[e.id] = again
+		q.push(q.lineOf(&back.Intent, back.Crashes), again)
 	}
-	q.drop(l)
+	q.giveBack(h)
 	return looked
 }
 
-// do works on a job and returns it as it then stands, nil where it is no longer this queue's.
+// do works on a job and returns it where it then waits for a worker again, nil where it does not.
 func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
-	r, err := e.fresh, error(nil)
-	if r == nil {
-		r, err = q.Ledger.Get(ctx, e.id)
-	}
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return nil
-	case err != nil:
-		return q.later(e, h.line)
-	case !q.ready(r):
-		return nil
-	}
-	if !r.ExpiresAt.IsZero() && !q.Ledger.Now().Before(r.ExpiresAt) && !mutant.On("age-ignored") {
-		return nil // its time is over: the log parks it
-	}
-	op := q.Log.Load(r).Patient()
-	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: h.rules}
-	if err := q.lease(ctx, j, e.fresh != nil); err != nil {
-		if errors.Is(err, ledger.ErrUnavailable) {
-			return q.later(e, h.line)
+	j := &Job{Life: intent.Life{Generation: 1}, Rules: h.rules}
+	if f := e.fresh; f != nil {
+		j.Op, j.Request, j.Header = f.op, f.request, f.header
+	} else {
+		r, err := q.Ledger.Get(ctx, e.id)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			return nil
+		case err != nil:
+			return q.unread(e, h.line)
 		}
-		return nil // somebody else has it, or it was cancelled
+		j.Op = q.Log.Load(r).Patient()
+	}
+	op := j.Op
+	switch leased, err := q.lease(ctx, j, e.fresh != nil); {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return q.unread(e, h.line)
+	case err != nil || !leased:
+		return nil // somebody else has it, it was cancelled, or its time is over
 	}
 	if q.exhausted(j) {
 		q.settle(j, decision.MaxAttemptsExhausted, "lanes.background_retry.max_attempts", fmt.Sprintf("%d attempts were made and %d workers died with it",
@@ -85,19 +95,26 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 		return nil
 	}
 	q.finish(j, q.run(ctx, j))
-	back := &ledger.Record{Intent: *op.Head(), Status: op.Status()}
+	st := op.Status()
+	if !q.waits(op.Head(), &st) {
+		return nil
+	}
+	back := &ledger.Record{Intent: *op.Head(), Status: st}
 	if q.As != nil && j.Life.Said != nil {
 		back.Intent = q.As(back.Intent, j.Life.Said)
 	}
 	return back
 }
 
-// later is a job of which nothing is known but what the schedule knew: the store is away.
-func (q *Queue) later(e *entry, l *line) *ledger.Record {
+// unread is a job of which nothing is known but what the schedule knew: the store is away.
+func (q *Queue) unread(e *entry, l *line) *ledger.Record {
 	r := &ledger.Record{Intent: l.head}
 	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
 	r.CreatedAt, r.Attempt, r.Crashes = time.UnixMicro(e.created), e.attempt, e.crashes
 	r.ReadyAt = q.Ledger.Now().Add(storeWait)
+	if e.expires < 1<<63-1 {
+		r.ExpiresAt = time.UnixMicro(e.expires)
+	}
 	for word, p := range priorities {
 		if p == e.priority {
 			r.Priority = word
@@ -106,17 +123,26 @@ func (q *Queue) later(e *entry, l *line) *ledger.Record {
 	return r
 }
 
-// lease takes the job in hand and reads which generation of it this is.
-func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) error {
+// lease takes the job in hand, unless it was from the beginning, and reads which generation of it this is.
+func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err error) {
 	st := j.Op.Status()
+	switch {
+	case fresh && (st.LeaseOwner != "" || mutant.On("leased-in-memory")):
+		return true, nil
+	case !q.waits(j.Op.Head(), &st):
+		return false, nil
+	case !st.ExpiresAt.IsZero() && !q.Ledger.Now().Before(st.ExpiresAt) && !mutant.On("age-ignored"):
+		return false, nil // the log parks it
+	}
 	if !fresh || st.Attempt > 0 || st.Crashes > 0 {
 		events, err := q.Ledger.History(ctx, j.Op.ID())
 		if err != nil {
-			return err
+			return false, err
 		}
 		j.Life = intent.LifeOf(events)
 	}
-	return j.Op.Lease()
+	err = j.Op.Lease()
+	return err == nil, err
 }
 
 // exhausted reports whether the generation's attempts or crashes are used up: a job that kills its workers ends, and a

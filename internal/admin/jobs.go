@@ -231,6 +231,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request, rec *ledger.Record)
 	case err != nil:
 		a.away(w, err)
 	default:
+		a.Gateway().Look(r.Context(), rec.ID)
 		a.again(w, r, rec.ID)
 	}
 }

@@ -51,6 +51,7 @@ func working(t *testing.T) (*rig, *sim.Server, http.Handler) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.api.Routes = routes
 	r.api.Policy, r.api.Gateway = func() *policy.Config { return cfg }, func() *gateway.Gateway { return g }
 	ctx, stop := context.WithCancel(context.Background())
 	done, called := make(chan error), make(chan error)

@@ -61,7 +61,8 @@ func (g *Gateway) newCallbacks(s CallbackSender) *callbacks {
 	c := &callbacks{sender: s, paused: map[string]time.Time{}}
 	c.Queue = queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: callbackWorkers, Fed: true, Takes: intent.IsCallback,
 		Rules: func(head *ledger.Intent) queue.Rules {
-			return queue.Rules{Key: callback.Host(head.Callback), Limit: callbacksPerHost, MaxAttempts: intent.CallbackAttempts,
+			host := callback.Host(head.Callback)
+			return queue.Rules{Key: host, Limit: callbacksPerHost, Provider: host, Route: host, MaxAttempts: intent.CallbackAttempts,
 				Dead: []string{decision.MaxAttemptsExhausted, decision.MaxQueueAgeExceeded}}
 		},
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().callBack(ctx, j) },

@@ -42,7 +42,7 @@ func (g *Gateway) Jobs() *queue.Queue { return g.jobs }
 func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: jobWorkers(cfg),
 		Takes: func(head *ledger.Intent) bool { return !intent.IsCallback(head) }, Others: func(r *ledger.Record) { g.callbacks.Enter(r) },
-		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().jobRules(head) },
+		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().scheduled(head) },
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
@@ -193,11 +193,7 @@ func (c *call) brokenJob() {
 // jobCall is the call of a job, from what the log kept of it.
 func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	head := j.Op.Head()
-	body, err := g.ledger.Body(ctx, head.ID, ledger.BodyRequest)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := g.ledger.Body(ctx, head.ID, ledger.BodyHeader)
+	body, kept, err := g.jobBodies(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -215,6 +211,18 @@ func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	c.out.ResponseWriter = nowhere{}
 	c.w = &c.out
 	return c, nil
+}
+
+// jobBodies are what is kept of a job's request, read where they are not at hand.
+func (g *edition) jobBodies(ctx context.Context, j *queue.Job) (request, header *ledger.Body, err error) {
+	if j.Request != nil && j.Header != nil {
+		return j.Request, j.Header, nil
+	}
+	if request, err = g.ledger.Body(ctx, j.Op.ID(), ledger.BodyRequest); err != nil {
+		return nil, nil, err
+	}
+	header, err = g.ledger.Body(ctx, j.Op.ID(), ledger.BodyHeader)
+	return request, header, err
 }
 
 // nowhere is the connection of a client that is none.
@@ -248,10 +256,11 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	err := c.job.Op.Dispatch(c.exec.next)
-	switch {
+	switch err := c.job.Op.Dispatch(c.exec.next); {
 	case errors.Is(err, intent.ErrAged):
 		return errorf(CodeDeadline, "its max_queue_age is over")
+	case errors.Is(err, ledger.ErrStale):
+		return &Error{Code: CodeInFlight, Message: "the job was cancelled or taken over before it was sent", Err: err}
 	case err != nil:
 		return c.storeAway(err)
 	}

@@ -38,6 +38,7 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		{"Read/Bodies", bodies},
 		{"Read/Derived", derived},
 		{"Write/Shelve", shelved},
+		{"Write/Lease", leased},
 		{"Write/BesideIsWholeOrNot", besideIsWholeOrNot},
 		{"Write/BesideStandsAtItsOwnPlace", besideStandsAtItsOwnPlace},
 		{"Read/DerivedKeys", derivedKeys},

@@ -76,9 +76,12 @@ func settledAtOnce(t *testing.T, f *fixture) {
 func malformedIsRefused(t *testing.T, f *fixture) {
 	good := f.commit(f.created("good"))
 	for name, w := range map[string]*ledger.Write{
-		"no id":             func() *ledger.Write { w := f.created(""); w.Insert.ID = ""; return w }(),
-		"insert, version 2": func() *ledger.Write { w := f.created(""); w.Status.Version = 2; return w }(),
-		"version skipped":   func() *ledger.Write { w := f.next(good, ledger.Dispatched); w.Status.Version++; return w }(),
+		"no id":                 func() *ledger.Write { w := f.created(""); w.Insert.ID = ""; return w }(),
+		"insert, version 2":     func() *ledger.Write { w := f.created(""); w.Status.Version = 2; return w }(),
+		"version skipped":       func() *ledger.Write { w := f.next(good, ledger.Dispatched); w.Status.Version++; return w }(),
+		"a lease without owner": f.lease(good, ""),
+		"a lease that moves":    func() *ledger.Write { w := f.lease(good, "me"); w.Status.Version++; return w }(),
+		"a lease with events":   func() *ledger.Write { w := f.lease(good, "me"); w.Events = good.Events; return w }(),
 		"settled, no settle": func() *ledger.Write {
 			w := f.next(good, ledger.Settled)
 			return w

@@ -136,6 +136,9 @@ func (s *session) change(it *item) error {
 			return err
 		}
 	}
+	if w.Lease {
+		return s.hand(it, at)
+	}
 	if w.Settle {
 		if ok, err := s.leave(it, at); err != nil || !ok {
 			return err
@@ -151,6 +154,16 @@ func (s *session) change(it *item) error {
 		return err
 	}
 	return s.bodies(it, at.seq)
+}
+
+// hand gives an intent that nobody has to an owner.
+func (s *session) hand(it *item, at place) error {
+	b := binder{st: s.lease}
+	b.text(it.w.Status.LeaseOwner)
+	b.int(micros(it.w.Status.LeaseUntil))
+	b.int(micros(it.w.Status.ReadyAt))
+	_, err := s.compare(&b, it, at)
+	return err
 }
 
 // leave takes an intent out of the unsettled ones.
@@ -273,9 +286,20 @@ func (s *session) events(it *item, seq, version, n int64) error {
 // slot is the key of a body: room for eight kinds beside each other.
 func slot(seq int64, kind ledger.BodyKind) int64 { return seq<<3 | int64(kind&7) }
 
+// id is the intent's that a write is about.
+func (it *item) id() string {
+	if it.w.Insert != nil {
+		return it.w.Insert.ID
+	}
+	return it.w.ID
+}
+
 func (s *session) bodies(it *item, seq int64) error {
 	for i := range it.bodies {
 		p, b := &it.bodies[i], binder{st: s.putBody}
+		if p.kind == ledger.BodyAnswer {
+			s.recent.answer(it.id())
+		}
 		b.int(slot(seq, p.kind))
 		b.body(p)
 		if err := b.exec(); err != nil {

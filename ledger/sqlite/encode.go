@@ -83,6 +83,12 @@ func encode(w *ledger.Write) (*item, error) {
 		if w.Insert != nil || w.ID == "" {
 			return nil, errors.New("sqlite: an append needs the id of an intent and inserts none")
 		}
+	case w.Lease:
+		if w.Insert != nil || w.ID == "" || w.Version < 1 || w.Status.Version != w.Version || w.Status.LeaseOwner == "" || w.Settle ||
+			len(w.Events) > 0 || len(w.Bodies) > 0 {
+			return nil, errors.New("sqlite: a lease needs an id, its version and an owner, and writes nothing else")
+		}
+		return &item{w: w, size: 256}, nil
 	case w.Insert != nil && (w.Insert.ID == "" || w.ID != "" || w.Status.Version != 1):
 		return nil, fmt.Errorf("sqlite: an insert needs an id of its own and status version 1, has version %d", w.Status.Version)
 	case w.Insert == nil && (w.ID == "" || w.Version < 1 || w.Status.Version != w.Version+1):

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 const (
@@ -30,11 +32,12 @@ func marks(n int) string { return strings.TrimSuffix(strings.Repeat("?, ", n), "
 type session struct {
 	conn *sqlite3.Conn
 
-	begin, commit, rollback                                   *statement
-	takeClaim, readClaim, moveClaim, dropClaim                *statement
-	putIntent, putOpen, moveOpen, shelve, dropOpen, putResult *statement
-	findIntent, putEvent, putBody, putDerived, dropDerived    *statement
-	findAny, lastNote, keepLate, dropBody, putDue, idAt       *statement
+	begin, commit, rollback                                *statement
+	takeClaim, readClaim, moveClaim, dropClaim             *statement
+	putIntent, putOpen, moveOpen, dropOpen, putResult      *statement
+	findIntent, putEvent, putBody, putDerived, dropDerived *statement
+	findAny, lastNote, keepLate, dropBody, putDue, idAt    *statement
+	lease, shelve                                          *statement
 
 	heads   []head   // of the running batch, still to be written
 	results []result // likewise
@@ -47,6 +50,10 @@ type session struct {
 
 func newSession(c *sqlite3.Conn) (*session, error) {
 	s := &session{conn: c}
+	unowned := ` AND lease_owner IS NULL`
+	if mutant.On("lease-shared") {
+		unowned = ""
+	}
 	assign := func(columns string) string {
 		return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
 	}
@@ -66,6 +73,7 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 			marks(columns(intentColumns)+2) + `) ON CONFLICT DO NOTHING`},
 		{&s.putOpen, `INSERT INTO open (seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+1) + `)`},
 		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE seq = ? AND version = ?`},
+		{&s.lease, `UPDATE open SET lease_owner = ?, lease_until = ?, ready_at = ? WHERE seq = ? AND version = ?` + unowned},
 		{&s.shelve, `UPDATE open SET lane = ? WHERE seq = ?`},
 		{&s.dropOpen, `DELETE FROM open WHERE seq = ? AND version = ?`},
 		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events, ` +
