@@ -59,7 +59,7 @@ type QueueReport struct {
 	TotalSeconds  float64    `json:"total_seconds"`        // from the first submission to the last settlement
 	Worked        float64    `json:"worked_per_second"`
 	CPU           float64    `json:"cpu_us_per_job,omitempty"` // of the gateway, as in Rate
-	Embedded      *Rate      `json:"embedded,omitempty"` // inside one process, of jobs that send nothing
+	Embedded      *Rate      `json:"embedded,omitempty"`       // inside one process, of jobs that send nothing
 	Reference     *Reference `json:"reference,omitempty"`
 	Beside        *Beside    `json:"beside,omitempty"`
 }
