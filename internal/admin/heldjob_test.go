@@ -60,7 +60,7 @@ func TestJobShowsWhatIsMissing(t *testing.T) {
 	if err := r.api.Gateway().Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if m := missing(); !strings.Contains(m, "provider openai is not configured now") {
+	if m := missing(); !strings.Contains(m, "provider openai is no longer configured") {
 		t.Errorf("missing: %q", m)
 	}
 }

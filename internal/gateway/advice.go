@@ -3,7 +3,6 @@ package gateway
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -32,23 +31,18 @@ func Advise(h http.Header, code string) {
 // Headers writes what a refused submission says of a retry.
 func (e *Error) Headers(h http.Header) { e.headers(h, ledger.EffectGeneration) }
 
-// Movable says why a parked job cannot be sent again, whatever a person says: the configuration has no place for it any more. With
-// another route than SameRoute its own provider is not asked for; CheckOverride looks at that route.
+// Movable says why a parked job would only wait if it were sent again by a route: the configuration has no place for it now.
+// With another route than SameRoute its own provider is not asked for.
 func (g *Gateway) Movable(head *ledger.Intent, override string) error {
 	if intent.IsCallback(head) { // whose address is its own
 		return nil
 	}
-	e := g.current.Load()
-	w := e.jobWorkflow(head)
-	if w == nil {
-		return errors.New("its workflow " + bounded(head.Workflow) + " is no longer configured: it would be back here at once; configure it again, or discard the job")
-	}
+	as := *head
 	if override != "" && override != SameRoute {
-		return nil
+		as.Trigger = overrideTrigger + override
 	}
-	c := &call{g: e, wf: w, tenant: head.Tenant, model: head.RequestedModel, r: &http.Request{Method: head.Method, URL: &url.URL{}}}
-	if err := c.aim(head); err != nil {
-		return errors.New(err.Message + ": configure it again, choose another route, or discard the job")
+	if _, err := g.current.Load().jobCandidate(&as); err != nil {
+		return errors.New(err.Message + ": it would only wait for that; configure it again, choose another route, or discard the job")
 	}
 	return nil
 }

@@ -46,13 +46,13 @@ func (c *call) jobRoute() *Error {
 func (c *call) aim(head *ledger.Intent) *Error {
 	if head.Provider == ToolProvider {
 		if c.toolPath(head.Path) != nil {
-			return absentf("its tool server %s is not configured now", head.Workflow)
+			return absentf("its tool server %s is no longer configured", head.Workflow)
 		}
 		c.wf = c.tool.wf
 		return nil
 	}
 	if c.wf = c.g.jobWorkflow(head); c.wf == nil {
-		return absentf("its workflow %s is not configured now", head.Workflow)
+		return absentf("its workflow %s is no longer configured", head.Workflow)
 	}
 	if route := overrideIn(head); route != "" && forbids(c.wf) {
 		return absentf("it was replayed by %s, and its policy %s now has no other route answer (fallback.allowed_before_first_token: false)", bounded(route), c.wf.Name)
@@ -62,7 +62,7 @@ func (c *call) aim(head *ledger.Intent) *Error {
 		name = t.Provider
 	}
 	if c.path, c.target = head.Path, c.g.providers[name]; c.target == nil {
-		return absentf("its provider %s is not configured now", name)
+		return absentf("its provider %s is no longer configured", name)
 	}
 	return nil
 }

@@ -104,7 +104,7 @@ func TestJobWaitsForWhatIsNotConfigured(t *testing.T) {
 			t.Errorf("%s: %+v", op, rec.Status)
 		}
 		r.calls(op, 0)
-		if lacks := r.lacks(id); !strings.Contains(lacks, "is not configured now") || !strings.Contains(logs.String(), lacks) {
+		if lacks := r.lacks(id); !strings.Contains(lacks, "is no longer configured") || !strings.Contains(logs.String(), lacks) {
 			t.Errorf("%s: it lacks %q; the log: %s", op, lacks, logs)
 		}
 	}
@@ -132,7 +132,7 @@ func TestReplayOfAJobWhoseProviderIsGone(t *testing.T) {
 	if err := r.gw.CheckOverride(&r.record(id).Intent, "claude/claude-haiku-4-5"); err == nil {
 		t.Error("a provider of another format was taken for it")
 	}
-	if lacks := r.lacks(id); !strings.Contains(lacks, "inhouse is not configured now") {
+	if lacks := r.lacks(id); !strings.Contains(lacks, "inhouse is no longer configured") {
 		t.Errorf("it lacks %q", lacks)
 	}
 	r.replay(id, "openai/gpt-5-nano")
@@ -219,6 +219,23 @@ func TestReplayByAnotherRouteWaitsForThatRoute(t *testing.T) {
 		t.Errorf("what was replayed by nobody: %+v", rec.Status)
 	}
 	r.calls("stays", 0)
+}
+
+// What aged behind a bar a moment ago, and is sent by another route at once, does not wait behind that bar any more.
+func TestReplayOfWhatHasJustAged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(moving, "max_queue_age_ms: 3600000", "max_queue_age_ms: 1000", 1)
+	})
+	if _, err := r.routes.Pause("openai/*", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	id := r.submit(chat("aged").workflow("media"))
+	r.until(id, inLane(intent.LaneDead))
+	r.replay(id, "inhouse")
+	if rec := r.until(id, settledJob); rec.Tier != "inhouse" || rec.Attempt != 1 {
+		t.Errorf("%+v", rec.Status)
+	}
 }
 
 // A route that a person chose is not taken once the policy forbids that; the job waits, and goes nowhere else.
