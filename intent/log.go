@@ -168,11 +168,12 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	if b.Job {
 		o.head.JobID = o.head.ID
 	}
-	leased := b.Job && b.Leased && !Parked(b.Lane) && !mutant.On("leased-in-memory")
+	leased := b.Leased && !mutant.On("leased-in-memory")
 	if (b.Job || Parked(b.Lane)) && !leased {
 		c.st.LeaseOwner = "" // nobody's
 	}
-	if c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger}); leased {
+	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
+	if leased {
 		c.lease()
 	}
 	if b.Attempt != nil {

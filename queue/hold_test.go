@@ -246,9 +246,12 @@ func TestWhatHangsLeavesWorkers(t *testing.T) {
 						})
 					}
 					time.Sleep(10 * time.Second)
-					if n := r.begun("b"); n != 50 || most != c.most {
+					n := r.begun("b")
+					r.mu.Lock()
+					if n != 50 || most != c.most {
 						t.Errorf("%d of 50 others were begun, and %d of those that hang; want %d", n, most, c.most)
 					}
+					r.mu.Unlock()
 					time.Sleep(40 * time.Minute)
 				})
 				if hanging > 0 || most != c.most || q.Depth() != (queue.Depth{}) && c.workers > 8 {

@@ -122,13 +122,13 @@ type Queue struct {
 	known   map[string]*entry    // waiting here, or in a worker's hands
 	hands   map[string]time.Time // since when a worker has it, in ledger time
 	waiting int
-	ready   int    // of them, those whose time has come
-	kept    int    // bytes of bodies
-	seen    census // by lane, as the log was last read
-	sweeps  uint64 // that were begun
-	hunger  bool   // jobs that were left in the log have room now
-	starved bool   // ways were left no room at all
-	swept   time.Time
+	ready   int       // of them, those whose time has come
+	kept    int       // bytes of bodies
+	seen    census    // by lane, as the log was last read
+	sweeps  uint64    // that were begun
+	hunger  bool      // jobs that were left in the log have room now
+	starved bool      // ways were left no room at all
+	hungry  time.Time // when it may be read again for that
 	working int
 	idle    chan struct{}
 	running context.Context // of Run; nil: nobody works
@@ -264,7 +264,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		case <-sweep.C:
 			q.sweep(ctx)
 		}
-		if q.hungry() {
+		if q.starves() {
 			q.sweep(ctx)
 		}
 	}

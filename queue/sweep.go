@@ -14,14 +14,18 @@ import (
 // has become of those that are known.
 const sweepEvery = 30 * time.Second
 
-// hungrily is how far apart sweeps are at least that are made because there is room.
-const hungrily = time.Second
+// Sweeps that are made because there is room come a second behind the last one at the earliest, and four times as long as that
+// one took: where a log is long, reading it is dear.
+const (
+	hungrily = time.Second
+	dearness = 4
+)
 
 // sweep reads every job that waits from the log.
 func (q *Queue) sweep(ctx context.Context) {
-	number := q.beginSweep()
+	number, began := q.beginSweep(), q.Ledger.Now()
 	if q.Fed { // by the sweeps of another, which may lie anywhere between two of its own
-		q.endSweep(max(number, 2)-2, nil)
+		q.endSweep(max(number, 2)-2, nil, began)
 		return
 	}
 	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
@@ -47,7 +51,7 @@ func (q *Queue) sweep(ctx context.Context) {
 			q.add(r)
 		}
 		if len(records) < page {
-			q.endSweep(number, found)
+			q.endSweep(number, found, began)
 			return
 		}
 	}
@@ -65,7 +69,7 @@ func (q *Queue) beginSweep() (number uint64) {
 }
 
 // endSweep forgets what waits no more: who ended it need not have told.
-func (q *Queue) endSweep(number uint64, found census) {
+func (q *Queue) endSweep(number uint64, found census, began time.Time) {
 	for _, e := range q.gone(number) {
 		q.mu.Lock()
 		if q.known[e.id] == e && e.line != nil && !mutant.On("gone-stays-known") {
@@ -75,7 +79,8 @@ func (q *Queue) endSweep(number uint64, found census) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.seen, q.swept = found, q.Ledger.Now()
+	now := q.Ledger.Now()
+	q.seen, q.hungry = found, now.Add(max(hungrily, dearness*now.Sub(began)))
 	for _, w := range q.ways {
 		w.partial = w.refused == number
 		q.drained(w)
@@ -125,13 +130,13 @@ func (q *Queue) drained(w *way) {
 // appetite is how long it is until the log is worth another look because there is room.
 func (q *Queue) appetite() time.Duration {
 	if !q.Fed && (q.hunger || q.starved && len(q.known) < q.most/2) {
-		return max(0, q.swept.Add(hungrily).Sub(q.Ledger.Now()))
+		return max(0, q.hungry.Sub(q.Ledger.Now()))
 	}
 	return sweepEvery
 }
 
-// hungry reports whether that is now.
-func (q *Queue) hungry() bool {
+// starves reports whether that is now.
+func (q *Queue) starves() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.appetite() == 0
