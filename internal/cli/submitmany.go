@@ -244,7 +244,7 @@ func (m *submitMany) parse(text []byte) (gateway.JobRequest, error) {
 	in.Upload = false // it is one, and what a line says of it makes no other key
 	switch {
 	case err != nil:
-		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?}: %s", err)
+		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?}: %s", inLine(err))
 	case in.Path == "":
 		return in, usagef("it has no path, and there is no --path")
 	case len(in.Body) == 0:
@@ -262,6 +262,29 @@ func (m *submitMany) parse(text []byte) (gateway.JobRequest, error) {
 	sum := sha256.Sum256(said)
 	in.IdempotencyKey, in.Upload = "line-"+hex.EncodeToString(sum[:16]), true
 	return in, nil
+}
+
+// inLine is what is wrong with a line, without the words of the package that reads it.
+func inLine(err error) string {
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		name := kind.Field[strings.LastIndexByte(kind.Field, '.')+1:]
+		if name == "" {
+			return "it is " + article(kind.Value)
+		}
+		return fmt.Sprintf("its %s cannot be %s", name, article(kind.Value))
+	}
+	if field, unknown := strings.CutPrefix(err.Error(), "json: unknown field "); unknown {
+		return "it has no field " + field
+	}
+	return strings.TrimPrefix(err.Error(), "json: ")
+}
+
+func article(noun string) string {
+	if strings.HasPrefix(noun, "a") || strings.HasPrefix(noun, "o") { // array, object
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // sendTries is how often a line is sent that a gateway cannot take now, with waits that double from a second: half a minute, in which
