@@ -145,7 +145,7 @@ func TestRefusedSubmissionIsNobodysWork(t *testing.T) {
 		s := &slow{Ledger: r.store, others: make(chan struct{}), settling: make(chan struct{})}
 		r.log.Close()
 		r.store, r.log = s, intent.New(intent.Config{Ledger: s, Exclusive: true})
-		q := r.queue(queue.Config{Work: r.work(time.Second, r.succeed)})
+		q := r.queue(queue.Config{Work: r.work(time.Second, func(*queue.Job) queue.Rest { return queue.Rest{Wait: time.Hour} })})
 		b := intent.Begin{Claim: true, Head: ledger.Intent{Tenant: "main", Workflow: "w", Effect: ledger.EffectGeneration, Key: "idem:test:main:key:late",
 			Method: "POST", Path: "/v1/chat/completions", Provider: "openai", Endpoint: "chat", RequestedModel: "m", MaxAttempts: 3}}
 		if _, err := q.Submit(b); !errors.Is(err, intent.ErrCommitWait) {

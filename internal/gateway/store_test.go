@@ -168,7 +168,7 @@ func TestRefusedSubmissionIsNobodysJob(t *testing.T) {
 	for _, workflow := range []string{"act", "approved"} {
 		f := &faulty{}
 		r := newRig(t, func(c *rigConfig) {
-			c.yaml = strings.Replace(queued, "env: test", "env: test\nlimits: {commit_wait: 200ms}", 1) +
+			c.yaml = strings.Replace(queued, "env: test", "env: test\nlimits: {commit_wait: 1500ms}", 1) +
 				"  approved: {match: {paths: [\"/by-name-only\"]}, approval: dispatch}\n"
 			c.wrap = func(l ledger.Ledger) ledger.Ledger { f.Ledger = l; return f }
 		})
