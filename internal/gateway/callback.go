@@ -141,8 +141,8 @@ func (c *callbacks) leave(to receiver, until time.Time) {
 
 // callBack makes one attempt of a leased callback. It is the queue's worker.
 func (g *edition) callBack(ctx context.Context, j *queue.Job) queue.Rest {
-	g.running.Add(1) // before the look at draining: a drain that did not see this one waits for it
-	defer g.running.Done()
+	g.running.begin() // before the look at draining: a drain that did not see this one waits for it
+	defer g.running.end()
 	head := j.Op.Head()
 	rules := g.callbackRules(head)
 	if rules == nil || g.draining.Load() {
