@@ -99,6 +99,8 @@ var mutants = []struct {
 	{"snooze-job-only", "internal/gateway", "TestBR024JobWaitsAsToldAndSiblingsToo", "design §4: Retry-After is the route's too"},
 	{"release-at-once", "internal/gateway", "TestThirtyWorkersAreToldToWait", "design §4: who was told the same time does not come in one instant"},
 	{"release-at-once", "queue", "TestBarredLine", "design §4: nor who waited for the same route"},
+	{"release-gives-up", "queue", "TestStoreAwayAsAJobIsPutBack", "semantics 7, 10: a definite refusal is never written as unknown, nor a job left leased"},
+	{"strays-stay", "queue", "TestStraysAreFreed", "semantics 6: found by its state, not by its lease"},
 	{"release-order-ignored", "queue", "TestOrderIsTheLogs", "semantics 38: jobs leave in release_order"},
 	{"bar-outlives-its-cause", "queue", "TestWhatOpensARouteReleasesItsJobs", "semantics 34: a reset ends a cool-down for what waits, too"},
 	{"gone-stays-known", "queue", "TestWhatIsOverLeavesTheSchedule", "what waits no more leaves the schedule with the next reading of the log"},
