@@ -236,7 +236,7 @@ func (c *call) admit() *Error {
 
 // place takes a place among the workers, which release gives back.
 func (c *call) place() *Error {
-	c.g.running.Add(1) // before the look at draining: a drain that did not refuse this call waits for it
+	c.g.running.begin() // before the look at draining: a drain that did not refuse this call waits for it
 	working := c.g.working.Add(1)
 	if c.g.draining.Load() {
 		c.g.leave()

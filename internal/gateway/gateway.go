@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +69,7 @@ type Gateway struct {
 	started   time.Time   // ledger time
 	left      func(key string) bool
 	working   atomic.Int64
-	running   sync.WaitGroup
+	running   inflight
 	draining  atomic.Bool
 	halted    context.Context // ends when what is passed on may no longer run
 	halt      context.CancelCauseFunc
@@ -83,7 +82,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
-	g := &Gateway{ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
+	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
 		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
@@ -216,7 +215,7 @@ func (g *Gateway) Drain(ctx context.Context) {
 	defer g.late.all.Wait()
 	finished := make(chan struct{})
 	go func() {
-		g.running.Wait()
+		g.running.wait()
 		close(finished)
 	}()
 	select {

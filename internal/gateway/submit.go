@@ -75,16 +75,12 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	c.out.ResponseWriter = nowhere{}
 	c.w = &answered.answer
 	id := caller(r)
+	c.by = &id
 	for i := range submission {
-		if submission[i].name == "identify" {
-			c.submitter(id)
-			continue
-		}
 		if refusal := submission[i].run(c); refusal != nil {
 			return nil, false, refusal
 		}
 	}
-	c.submitter(id) // a tier of another provider has asked again
 	if in.Upload {
 		c.trigger = intent.TriggerUpload
 	}

@@ -65,7 +65,7 @@ func (c *call) lookAgain() {
 // leave gives a place among the workers back.
 func (g *Gateway) leave() {
 	g.working.Add(-1)
-	g.running.Done()
+	g.running.end()
 }
 
 func (c *call) yield(how ending) {

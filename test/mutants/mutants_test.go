@@ -175,6 +175,7 @@ var mutants = []struct {
 	{"cooldown-in-memory", "internal/route", "TestRestartForgetsNoCooldown", "semantics 34: a cool-down survives a restart"},
 	{"upload-key-expires", "internal/admin", "TestUploadKeepsItsKey", "issue 6: an interrupted upload that is gone on with submits nothing twice"},
 	{"fresh-job-adopts", "internal/gateway", "TestFreshJobIsItsOwn", "interface §2: Holdfast-Fresh adopts nothing"},
+	{"job-forgets-its-submitter", "internal/gateway", "TestJobOfATierKeepsItsSubmitter", "semantics 44: a job is its submitter's, whichever provider's its tier is"},
 	{"drills-ignored", "internal/admin", "TestFaultsOnlyWhereDrillsAreAllowed", "drills: nobody injects faults where the configuration does not allow it"},
 	{"release-without-jitter", "internal/route", "TestOneProbeFollows", "design §4: who waited for a route does not rush in at one instant"},
 }
