@@ -100,6 +100,7 @@ var mutants = []struct {
 	{"release-at-once", "internal/gateway", "TestThirtyWorkersAreToldToWait", "design §4: who was told the same time does not come in one instant"},
 	{"release-at-once", "queue", "TestBarredLine", "design §4: nor who waited for the same route"},
 	{"release-gives-up", "queue", "TestStoreAwayAsAJobIsPutBack", "semantics 7, 10: a definite refusal is never written as unknown, nor a job left leased"},
+	{"release-gives-up", "internal/gateway", "TestStoreAwayAsACallbackIsRefused", "semantics 7, 47: nor a callback"},
 	{"strays-stay", "queue", "TestStraysAreFreed", "semantics 6: found by its state, not by its lease"},
 	{"release-order-ignored", "queue", "TestOrderIsTheLogs", "semantics 38: jobs leave in release_order"},
 	{"bar-outlives-its-cause", "queue", "TestWhatOpensARouteReleasesItsJobs", "semantics 34: a reset ends a cool-down for what waits, too"},
