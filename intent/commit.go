@@ -35,13 +35,33 @@ func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()
 	case <-timer.C:
 		o.log.timers.Put(timer)
 	}
+	begins := w.Insert != nil
+	if begins && o.refuse(done) {
+		return o.landed(c, w)
+	}
 	o.log.pending.Go(func() {
 		<-done
 		if o.landed(c, w) == nil && late != nil {
 			late()
 		}
+		if begins {
+			o.log.refused.Delete(o.head.ID)
+		}
 	})
 	return ErrCommitWait
+}
+
+// refuse has a new intent Refused, unless it has landed in this moment. It looks for that behind its mark: who is told of the
+// intent by a later write, and so after done, finds the mark.
+func (o *Op) refuse(done <-chan struct{}) (landed bool) {
+	o.log.refused.Store(o.head.ID, nil)
+	select {
+	case <-done:
+		o.log.refused.Delete(o.head.ID)
+		return true
+	default:
+		return false
+	}
 }
 
 const cameLate = "the commit came after the caller was refused"

@@ -91,7 +91,10 @@ func (o *Op) letGo(c *change) error {
 // Stray frees a job that this owner holds by r, as the log shows it, and that nobody works on, as the caller knows: its worker
 // has failed. It leaves alone, with false, one whose next move is still being written, or that somebody has moved.
 func (g *Log) Stray(r *ledger.Record) (freed bool, err error) {
-	if r.JobID == "" || r.LeaseOwner != g.owner || r.State != ledger.Created && r.State != ledger.Dispatched || g.insists(r.ID) {
+	switch {
+	case r.JobID == "", r.LeaseOwner != g.owner, r.State != ledger.Created && r.State != ledger.Dispatched:
+		return false, nil
+	case g.insists(r.ID), g.Refused(r.ID):
 		return false, nil
 	}
 	err = g.Load(r).Patient().Crashed(g.ledger.Now(), "its worker has left it")

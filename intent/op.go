@@ -306,12 +306,13 @@ func (o *Op) Note(e ledger.Event) {
 	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: c.w.Events})
 }
 
-// Shelve says where an intent stands while it is worked on, "" where in no lane; the next move overrules it. Nobody waits
-// for it.
+// Shelve says where an intent stands while it is worked on here, "" where in no lane; the next move overrules it, and one that
+// gave the intent out of hand before it is not overruled. Nobody waits for it.
 func (o *Op) Shelve(lane, reason, rule string) {
 	c := &change{now: o.log.ledger.Now()}
 	c.add(ledger.Event{Kind: "note", Reason: reason, Rule: rule})
-	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Shelve: true, Status: ledger.Status{Lane: lane}, Events: c.w.Events})
+	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Shelve: true,
+		Status: ledger.Status{Lane: lane, LeaseOwner: o.log.owner}, Events: c.w.Events})
 }
 
 // Evidence keeps what came too late to be state: the answer of an attempt whose lease was lost.

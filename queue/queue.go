@@ -182,10 +182,10 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	}
 }
 
-// waits reports whether a job waits for one of this queue's workers.
+// waits reports whether a job waits for one of this queue's workers. What its submitter was refused waits for nobody (semantics 9).
 func (q *Queue) waits(head *ledger.Intent, st *ledger.Status) bool {
 	return head.JobID != "" && st.LeaseOwner == "" && !intent.Parked(st.Lane) &&
-		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold) && q.Takes(head)
+		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold) && q.Takes(head) && !q.Log.Refused(head.ID)
 }
 
 // Enter puts a job that has just been written down into the schedule, or one that was found in the log.

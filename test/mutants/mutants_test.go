@@ -95,6 +95,8 @@ var mutants = []struct {
 	{"job-skips-approval", "internal/gateway", "TestApprovalIsAskedOfWaitingJobs", "interface §5: approval: dispatch is asked of each pass of a job"},
 	{"approval-takes-over", "internal/gateway", "TestApprovalTakesOverNothing", "interface §5: nothing is sent before its owner has approved it"},
 	{"async-says-in-flight", "internal/gateway", "TestEveryDoorAnswersAHeldKeyAlike", "semantics 13, 14: a held key answers with what its call has come to, whoever asks"},
+	{"late-job-acknowledged", "internal/gateway", "TestRefusedSubmissionIsNobodysJob", "semantics 9: what was refused is promised to nobody else"},
+	{"late-job-acknowledged", "queue", "TestRefusedSubmissionIsNobodysWork", "semantics 9: nor done by anybody"},
 	{"replay-waits-for-old-route", "internal/gateway", "TestReplayByAnotherRouteWaitsForThatRoute", "semantics 34: a bar holds the jobs of its own route"},
 	{"snooze-job-only", "internal/gateway", "TestBR024JobWaitsAsToldAndSiblingsToo", "design §4: Retry-After is the route's too"},
 	{"release-at-once", "internal/gateway", "TestThirtyWorkersAreToldToWait", "design §4: who was told the same time does not come in one instant"},
