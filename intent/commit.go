@@ -154,12 +154,34 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 // (a result is never given up while the process lives). done, which may be nil, is told the end: nil, or
 // ledger.ErrStale when another owner has moved the intent meanwhile.
 func (o *Op) persist(c *change, w *ledger.Write, done func(error)) {
+	if o.head.JobID != "" {
+		o.log.insisting(o.head.ID, 1)
+	}
 	o.log.pending.Go(func() {
 		err := o.insist(c, w)
+		if o.head.JobID != "" {
+			o.log.insisting(o.head.ID, -1)
+		}
 		if done != nil {
 			done(err)
 		}
 	})
+}
+
+// insisting counts the moves of a job that are being insisted on.
+func (g *Log) insisting(id string, more int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.insisted[id] += more; g.insisted[id] == 0 {
+		delete(g.insisted, id)
+	}
+}
+
+// insists reports whether a move of a job is being insisted on.
+func (g *Log) insists(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.insisted[id] > 0
 }
 
 // insist writes c until it has landed, or the log is closed.

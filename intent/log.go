@@ -71,6 +71,9 @@ type Log struct {
 	patrol  *patrol
 	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
 	refused sync.Map                             // ids, see Refused
+
+	mu       sync.Mutex
+	insisted map[string]int // by job, its moves that the store has not taken yet
 }
 
 // New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
@@ -92,7 +95,7 @@ func New(c Config) *Log {
 		g.lane = func(*ledger.Record) string { return LaneDead }
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
-	g.stopped, g.settler, g.patrol = make(chan struct{}), newSettler(), newPatrol()
+	g.stopped, g.settler, g.patrol, g.insisted = make(chan struct{}), newSettler(), newPatrol(), map[string]int{}
 	g.pending.Go(g.settler.run)
 	return g
 }

@@ -67,7 +67,8 @@ type Ending struct {
 	Evidence   json.RawMessage
 	// ReadyAt, of EndAttempt, is when the next attempt is due; until then nothing is on its way (semantics 36).
 	ReadyAt time.Time
-	// Free, of EndAttempt, gives the lease up with it: a job goes back to its lane.
+	// Free, of EndAttempt, gives the lease up with it: a job goes back to its lane. That is written however long the store is
+	// away, as by Settle; ErrCommitWait says that it is not there yet.
 	Free bool
 }
 
@@ -124,6 +125,7 @@ func (o *Op) EndAttempt(e Ending) error {
 	}
 	if e.Free {
 		c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
+		return o.letGo(c)
 	}
 	return o.commit(c, c.write(), o.handBack)
 }

@@ -161,7 +161,7 @@ func (g *edition) callBack(ctx context.Context, j *queue.Job) queue.Rest {
 	}
 	d := callback.Delivery{URL: head.Callback, ID: head.ID, Body: body.Data, Key: key, Allow: callback.ParseAllow(rules.Allow)}
 	if err := j.Op.Dispatch(intent.Attempt{Route: "callback/" + callback.Host(head.Callback), Tier: intent.CallbackProvider}); err != nil {
-		g.logger.Error("a callback cannot be dispatched; recovery finds it", "intent", head.ID, "error", err)
+		g.logger.Error("a callback cannot be dispatched; it goes back to its lane", "intent", head.ID, "error", err)
 		return queue.Rest{Wait: time.Second, Reason: "its attempt could not be written down", Rule: "semantics 9"}
 	}
 	g.deliver(ctx, j, d)
@@ -270,7 +270,7 @@ func callbackFloor(r *callback.Result) time.Duration {
 
 func (g *edition) kept(j *queue.Job, err error) {
 	if err != nil && !errors.Is(err, ledger.ErrStale) && !errors.Is(err, intent.ErrCommitWait) {
-		g.logger.Error("what became of a callback could not be recorded; recovery finds it", "intent", j.Op.ID(), "error", err)
+		g.logger.Error("what became of a callback could not be recorded; a sweep frees it, and it is sent again", "intent", j.Op.ID(), "error", err)
 	}
 }
 

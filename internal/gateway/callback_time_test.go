@@ -28,7 +28,7 @@ import (
 type telling struct {
 	*testing.T
 	log   *intent.Log
-	store ledger.Ledger
+	store *faulty
 	gw    *gateway.Gateway
 
 	mu    sync.Mutex
@@ -77,10 +77,10 @@ func tell(t *testing.T, reply func(n int, d *callback.Delivery) callback.Result,
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &telling{T: t, store: l, now: map[string]int{}, reply: reply}
-		r.log = intent.New(intent.Config{Ledger: l, Exclusive: true, Lane: func(rec *ledger.Record) string { return r.gw.AgedLane(rec) }})
+		r := &telling{T: t, store: &faulty{Ledger: l}, now: map[string]int{}, reply: reply}
+		r.log = intent.New(intent.Config{Ledger: r.store, Exclusive: true, Lane: func(rec *ledger.Record) string { return r.gw.AgedLane(rec) }})
 		client := upstream.New(upstream.Config{})
-		r.gw, err = gateway.New(t.Context(), gateway.Config{Policy: config(t, calling), Ledger: l, Log: r.log, Upstream: client, Callbacks: r,
+		r.gw, err = gateway.New(t.Context(), gateway.Config{Policy: config(t, calling), Ledger: r.store, Log: r.log, Upstream: client, Callbacks: r,
 			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
