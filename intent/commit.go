@@ -35,13 +35,33 @@ func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()
 	case <-timer.C:
 		o.log.timers.Put(timer)
 	}
+	begins := w.Insert != nil
+	if begins && o.refuse(done) {
+		return o.landed(c, w)
+	}
 	o.log.pending.Go(func() {
 		<-done
 		if o.landed(c, w) == nil && late != nil {
 			late()
 		}
+		if begins {
+			o.log.refused.Delete(o.head.ID)
+		}
 	})
 	return ErrCommitWait
+}
+
+// refuse has a new intent Refused, unless it has landed in this moment. It looks for that behind its mark: who is told of the
+// intent by a later write, and so after done, finds the mark.
+func (o *Op) refuse(done <-chan struct{}) (landed bool) {
+	o.log.refused.Store(o.head.ID, nil)
+	select {
+	case <-done:
+		o.log.refused.Delete(o.head.ID)
+		return true
+	default:
+		return false
+	}
 }
 
 const cameLate = "the commit came after the caller was refused"
@@ -134,12 +154,34 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 // (a result is never given up while the process lives). done, which may be nil, is told the end: nil, or
 // ledger.ErrStale when another owner has moved the intent meanwhile.
 func (o *Op) persist(c *change, w *ledger.Write, done func(error)) {
+	if o.head.JobID != "" {
+		o.log.insisting(o.head.ID, 1)
+	}
 	o.log.pending.Go(func() {
 		err := o.insist(c, w)
+		if o.head.JobID != "" {
+			o.log.insisting(o.head.ID, -1)
+		}
 		if done != nil {
 			done(err)
 		}
 	})
+}
+
+// insisting counts the moves of a job that are being insisted on.
+func (g *Log) insisting(id string, more int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.insisted[id] += more; g.insisted[id] == 0 {
+		delete(g.insisted, id)
+	}
+}
+
+// insists reports whether a move of a job is being insisted on.
+func (g *Log) insists(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.insisted[id] > 0
 }
 
 // insist writes c until it has landed, or the log is closed.

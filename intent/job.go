@@ -2,6 +2,7 @@ package intent
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -44,24 +45,63 @@ func (c *change) lease() {
 }
 
 // Release gives a leased job of which nothing is on its way back to its lane, to be taken at ready: neither an attempt
-// nor a crash (semantics 10).
+// nor a crash (semantics 10). It is written however long the store is away; ErrCommitWait says that it is not there yet.
 func (o *Op) Release(ready time.Time, reason, rule string) error {
 	return o.release(ready, reason, rule, 0)
 }
 
-// Crashed gives a leased job back whose worker failed before anything was sent.
+// Crashed gives a leased job back whose worker failed. An attempt that is on its way ends as a dead process's would
+// (semantics 2, 7): nobody knows what has become of it. What is still being written of the job goes first.
 func (o *Op) Crashed(ready time.Time, reason string) error {
+	o.mu.Lock()
+	running := o.running
+	o.mu.Unlock()
+	if running && !o.log.insists(o.head.ID) {
+		return o.interrupt(reason, "crash", 1, ready)
+	}
 	return o.release(ready, reason, "semantics 10", 1)
 }
 
 func (o *Op) release(ready time.Time, reason, rule string, crashes int) error {
 	c := o.change(o.log.ledger.Now())
+	switch {
+	case c.st.LeaseOwner == "":
+		return nil // it is back already
+	case o.log.insists(o.head.ID):
+		return ErrCommitWait // what is being written of it says more
+	}
 	c.require(!c.running, "release beside an attempt")
 	c.step(stepContinue, ledger.Event{Reason: reason, Rule: rule})
 	c.st.Crashes += crashes
 	c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
 	c.st.Lane, c.st.ReadyAt = LaneBackground, ready
-	return o.commit(c, c.write(), nil)
+	return o.letGo(c)
+}
+
+// letGo makes c durable, behind which nobody works on the job. It insists as Settle does: this owner lives, so nothing that
+// it holds is taken from it, and a job that stayed leased would stay so until a restart.
+func (o *Op) letGo(c *change) error {
+	w := c.write()
+	if mutant.On("release-gives-up") {
+		return o.commit(c, w, nil)
+	}
+	return o.strict(c, w, nil)
+}
+
+// Stray frees a job that this owner holds by r, as the log shows it, and that nobody works on, as the caller knows: its worker
+// has failed. It leaves alone, with false, one whose next move is still being written, or that somebody has moved.
+func (g *Log) Stray(r *ledger.Record) (freed bool, err error) {
+	switch {
+	case r.JobID == "", r.LeaseOwner != g.owner, r.State != ledger.Created && r.State != ledger.Dispatched:
+		return false, nil
+	case g.insists(r.ID), g.Refused(r.ID):
+		return false, nil
+	}
+	err = g.Load(r).Patient().Crashed(g.ledger.Now(), "its worker has left it")
+	if errors.Is(err, ledger.ErrStale) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Parking says why an intent goes where only a person takes it from.

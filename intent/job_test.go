@@ -240,3 +240,19 @@ func TestLeaseIsToldWithTheNextMove(t *testing.T) {
 		t.Errorf("behind a crash: %+v", rec.Status)
 	}
 }
+
+// Where an intent stands that has been put before a person is not overruled by who has just lost it out of hand.
+func TestShelvedBehindItsEnd(t *testing.T) {
+	r := newRig(t)
+	g := r.engine()
+	for _, lane := range []string{intent.LaneStream, ""} {
+		o := r.begin(g, begin("k"+lane, held, stream))
+		o.Shelve("aside", "a client left", "semantics 25")
+		r.ok(o.Lose(intent.Ending{Error: "timeout", Billed: true, Reason: "cut", Lane: intent.LaneReview}, nil))
+		o.Shelve(lane, "a client left, or came", "semantics 25")
+		r.ok(o.Evidence(intent.Ending{End: ledger.AttemptUnknown}, nil)) // behind it
+		if rec := r.is(o.ID(), ledger.Unknown, ledger.OutcomeUnknown); rec.Lane != intent.LaneReview {
+			t.Errorf("it stands in %q", rec.Lane)
+		}
+	}
+}

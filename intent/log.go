@@ -70,6 +70,10 @@ type Log struct {
 	lane    func(*ledger.Record) string
 	patrol  *patrol
 	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
+	refused sync.Map                             // ids, see Refused
+
+	mu       sync.Mutex
+	insisted map[string]int // by job, its moves that the store has not taken yet
 }
 
 // New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
@@ -91,7 +95,7 @@ func New(c Config) *Log {
 		g.lane = func(*ledger.Record) string { return LaneDead }
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
-	g.stopped, g.settler, g.patrol = make(chan struct{}), newSettler(), newPatrol()
+	g.stopped, g.settler, g.patrol, g.insisted = make(chan struct{}), newSettler(), newPatrol(), map[string]int{}
 	g.pending.Go(g.settler.run)
 	return g
 }
@@ -201,8 +205,15 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	return o, nil
 }
 
+// Refused reports whether an intent is one whose Begin returned ErrCommitWait and which is not taken back yet: whoever finds it
+// on record must neither promise nor do anything of it. Ask before the intent is read, where the answer is to fit what is read.
+func (g *Log) Refused(id string) bool {
+	_, refused := g.refused.Load(id)
+	return refused && !mutant.On("late-job-acknowledged")
+}
+
 // lateBegin ends an intent whose commit came after its caller was refused (semantics 9). A job was not begun either: its
-// submitter was told so.
+// submitter was told so. It stays Refused until that is on record, however long the store takes.
 func (o *Op) lateBegin(job bool) {
 	if !job {
 		o.neverSent()
@@ -211,5 +222,12 @@ func (o *Op) lateBegin(job bool) {
 	if st := o.Status(); endOf(&st) == "" {
 		o.head.Callback = "" // its end would be told to somebody who has heard of no such job
 	}
-	o.tidy(o.GiveUp("engine", cameLate, "semantics 9"))
+	c := o.change(o.log.ledger.Now())
+	c.giveUp(cameLate, "semantics 9")
+	c.st.LeaseOwner = ""
+	w, err := c.write(), c.err
+	if err == nil {
+		err = o.insist(c, w)
+	}
+	o.tidy(err)
 }

@@ -67,7 +67,8 @@ type Ending struct {
 	Evidence   json.RawMessage
 	// ReadyAt, of EndAttempt, is when the next attempt is due; until then nothing is on its way (semantics 36).
 	ReadyAt time.Time
-	// Free, of EndAttempt, gives the lease up with it: a job goes back to its lane.
+	// Free, of EndAttempt, gives the lease up with it: a job goes back to its lane. That is written however long the store is
+	// away, as by Settle; ErrCommitWait says that it is not there yet.
 	Free bool
 }
 
@@ -124,6 +125,7 @@ func (o *Op) EndAttempt(e Ending) error {
 	}
 	if e.Free {
 		c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
+		return o.letGo(c)
 	}
 	return o.commit(c, c.write(), o.handBack)
 }
@@ -304,12 +306,13 @@ func (o *Op) Note(e ledger.Event) {
 	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: c.w.Events})
 }
 
-// Shelve says where an intent stands while it is worked on, "" where in no lane; the next move overrules it. Nobody waits
-// for it.
+// Shelve says where an intent stands while it is worked on here, "" where in no lane; the next move overrules it, and one that
+// gave the intent out of hand before it is not overruled. Nobody waits for it.
 func (o *Op) Shelve(lane, reason, rule string) {
 	c := &change{now: o.log.ledger.Now()}
 	c.add(ledger.Event{Kind: "note", Reason: reason, Rule: rule})
-	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Shelve: true, Status: ledger.Status{Lane: lane}, Events: c.w.Events})
+	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Shelve: true,
+		Status: ledger.Status{Lane: lane, LeaseOwner: o.log.owner}, Events: c.w.Events})
 }
 
 // Evidence keeps what came too late to be state: the answer of an attempt whose lease was lost.

@@ -109,7 +109,7 @@ func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 	if !o.running {
 		reason = "its process ended while it waited for its next attempt"
 	}
-	return o.interrupt(reason, "crash", 1)
+	return o.interrupt(reason, "crash", 1, g.ledger.Now())
 }
 
 // Interrupt records that this process stops working on an intent before its outcome is known: on a shutdown that
@@ -118,7 +118,7 @@ func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 func (o *Op) Interrupt(reason string) error {
 	switch {
 	case o.Status().State != ledger.Created:
-		return o.interrupt(reason, "interrupted", 0)
+		return o.interrupt(reason, "interrupted", 0, o.log.ledger.Now())
 	case o.head.Key == "":
 		return o.Discard(reason, "semantics 7")
 	}
@@ -128,8 +128,8 @@ func (o *Op) Interrupt(reason string) error {
 // interrupt moves a dispatched intent by semantics 2: held ones become unknown; a repeatable one waits, still
 // dispatched, for a request with its key; one that nobody can ask for, or of whose stream the client may have
 // seen a part, fails. Only an attempt that is on its way ends, and may be billed: between two attempts none is
-// (semantics 36), and the last one is on record.
-func (o *Op) interrupt(reason, kind string, crashes int) error {
+// (semantics 36), and the last one is on record. A job is back in its lane, to be taken at ready.
+func (o *Op) interrupt(reason, kind string, crashes int, ready time.Time) error {
 	c := o.change(o.log.ledger.Now())
 	c.require(c.st.State == ledger.Dispatched, "interrupt")
 	c.st.Crashes += crashes
@@ -143,7 +143,7 @@ func (o *Op) interrupt(reason, kind string, crashes int) error {
 	}
 	if o.head.JobID != "" {
 		c.step(stepContinue, ledger.Event{Reason: "back to its lane", Rule: "on_unknown: retry"})
-		c.st.LeaseOwner, c.st.ReadyAt = "", c.now
+		c.st.LeaseOwner, c.st.ReadyAt = "", ready
 		return o.strict(c, c.write(), nil)
 	}
 	if !o.head.Stream && o.head.Key != "" {

@@ -125,8 +125,9 @@ type Write struct {
 	// Unindex, with Append, takes the intent out of the index of its derived key: its answer is known to have
 	// arrived, and nobody can adopt it any more (semantics 19).
 	Unindex string
-	// Shelve, with Append, puts the intent into Status.Lane as long as it is unsettled, without asking for a version or
-	// advancing it: where it stands for people to see, which the next move of whoever works on it overrules.
+	// Shelve, with Append, puts the intent into Status.Lane as long as it is unsettled and in the hands of Status.LeaseOwner,
+	// without asking for a version or advancing it: where it stands for people to see, which the next move of whoever works on
+	// it overrules. What nobody works on stays where it is, for that lane says who is to end it.
 	Shelve bool
 
 	// Lease gives the unsettled intent named by ID, at Version and in nobody's hands, to Status.LeaseOwner until

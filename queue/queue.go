@@ -70,7 +70,7 @@ type Config struct {
 	// Whose the job is, and what it is on record with beside what it asks for, must not matter to it. Its word is good for half
 	// a minute at most, or until Reopen.
 	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
-	// Takes says which jobs are this queue's, by their head. Nil: all.
+	// Takes says which jobs are this queue's, by their head. No two queues of one Log take the same job. Nil: all.
 	Takes func(*ledger.Intent) bool
 	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
 	Others func(*ledger.Record)
@@ -122,8 +122,9 @@ type Queue struct {
 	known   map[string]*entry    // waiting here, or in a worker's hands
 	hands   map[string]time.Time // since when a worker has it, in ledger time
 	waiting int
-	ready   int       // of them, those whose time has come
-	kept    int       // bytes of bodies
+	ready   int // of them, those whose time has come
+	kept    int // bytes of bodies
+	strays  map[string]stray
 	seen    census    // by lane, as the log was last read
 	sweeps  uint64    // that were begun
 	hunger  bool      // jobs that were left in the log have room now
@@ -153,7 +154,7 @@ func New(c Config) *Queue {
 	}
 	return &Queue{Config: c, nudge: make(chan struct{}, 1), most: mostKnown, lines: map[lineKey]*line{}, ways: map[wayKey]*way{},
 		gates: map[string]*gate{}, open: openWays(), alarms: ranked[*alarm]{less: func(a, b *alarm) bool { return a.at < b.at },
-			place: func(a *alarm) *int { return &a.pos }}, crowded: map[*gate]bool{}, known: map[string]*entry{}, hands: map[string]time.Time{}}
+			place: func(a *alarm) *int { return &a.pos }}, crowded: map[*gate]bool{}, strays: map[string]stray{}, known: map[string]*entry{}, hands: map[string]time.Time{}}
 }
 
 // Look has a job looked at that has come into its lane by another way, or left it: by evidence, or a person's word.
@@ -181,14 +182,17 @@ func (q *Queue) Look(ctx context.Context, id string) {
 	}
 }
 
-// waits reports whether a job waits for one of this queue's workers.
+// waits reports whether a job waits for one of this queue's workers. What its submitter was refused waits for nobody (semantics 9).
 func (q *Queue) waits(head *ledger.Intent, st *ledger.Status) bool {
 	return head.JobID != "" && st.LeaseOwner == "" && !intent.Parked(st.Lane) &&
-		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold) && q.Takes(head)
+		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold) && q.Takes(head) && !q.Log.Refused(head.ID)
 }
 
 // Enter puts a job that has just been written down into the schedule, or one that was found in the log.
-func (q *Queue) Enter(r *ledger.Record) { q.add(r) }
+func (q *Queue) Enter(r *ledger.Record) {
+	q.spot(r)
+	q.add(r)
+}
 
 // add puts a job that waits into the schedule.
 func (q *Queue) add(r *ledger.Record) { q.enter(r, nil) }

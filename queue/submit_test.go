@@ -119,6 +119,55 @@ func TestRefusedSubmissionKeepsNoWorker(t *testing.T) {
 	})
 }
 
+// slow is a store whose writes wait for a door, those that settle for another one.
+type slow struct {
+	ledger.Ledger
+	others, settling chan struct{}
+}
+
+func (s *slow) Enqueue(w *ledger.Write) <-chan struct{} {
+	door, done := s.others, make(chan struct{})
+	if w.Settle {
+		door = s.settling
+	}
+	go func() {
+		<-door
+		<-s.Ledger.Enqueue(w)
+		close(done)
+	}()
+	return done
+}
+
+// A job whose submitter was refused lies in the log until its late commit is taken back, however long that takes: no sweep gives
+// it to a worker.
+func TestRefusedSubmissionIsNobodysWork(t *testing.T) {
+	live(t, func(r *rig) {
+		s := &slow{Ledger: r.store, others: make(chan struct{}), settling: make(chan struct{})}
+		r.log.Close()
+		r.store, r.log = s, intent.New(intent.Config{Ledger: s, Exclusive: true})
+		q := r.queue(queue.Config{Work: r.work(time.Second, func(*queue.Job) queue.Rest { return queue.Rest{Wait: time.Hour} })})
+		b := intent.Begin{Claim: true, Head: ledger.Intent{Tenant: "main", Workflow: "w", Effect: ledger.EffectGeneration, Key: "idem:test:main:key:late",
+			Method: "POST", Path: "/v1/chat/completions", Provider: "openai", Endpoint: "chat", RequestedModel: "m", MaxAttempts: 3}}
+		if _, err := q.Submit(b); !errors.Is(err, intent.ErrCommitWait) {
+			r.Fatal(err)
+		}
+		close(s.others)
+		r.run(q, 2*time.Minute)
+		open, err := r.store.Open(context.Background(), "", 10)
+		if err != nil || len(open) != 1 || open[0].Attempt != 0 || open[0].LeaseOwner != "" {
+			r.Fatalf("%v, %v", open, err)
+		}
+		if len(r.worked) != 0 || !r.log.Refused(open[0].ID) {
+			r.Errorf("worked on %q", r.worked)
+		}
+		close(s.settling)
+		time.Sleep(time.Second)
+		if rec := r.get(open[0].ID); rec.Outcome != ledger.OutcomeDiscarded || r.log.Refused(rec.ID) {
+			r.Errorf("%+v", rec.Status)
+		}
+	})
+}
+
 // A job that was submitted a moment ago comes with its bodies as they were then; of much, or of large ones, none are kept.
 func TestFreshJobsComeWithTheirBodies(t *testing.T) {
 	live(t, func(r *rig) {

@@ -47,6 +47,7 @@ func (q *Queue) sweep(ctx context.Context) {
 				q.Others(r)
 				continue
 			}
+			q.spot(r)
 			q.as(ctx, r)
 			q.add(r)
 		}
@@ -70,6 +71,7 @@ func (q *Queue) beginSweep() (number uint64) {
 
 // endSweep forgets what waits no more: who ended it need not have told.
 func (q *Queue) endSweep(number uint64, found census, began time.Time) {
+	q.collect(number)
 	for _, e := range q.gone(number) {
 		q.mu.Lock()
 		if q.known[e.id] == e && e.line != nil && !mutant.On("gone-stays-known") {

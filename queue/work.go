@@ -160,10 +160,8 @@ func (q *Queue) run(ctx context.Context, j *Job) (rest Rest) {
 			return
 		}
 		q.Logger.Error("panic in a worker", "intent", j.Op.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		if st := j.Op.Status(); st.LeaseOwner != "" && (st.State == ledger.Created || !st.ReadyAt.IsZero()) {
-			if err := j.Op.Crashed(q.Ledger.Now().Add(storeWait), "its worker failed: "+short(fmt.Sprint(p))); err != nil {
-				q.Logger.Error("a failed job could not be given back; recovery finds it", "intent", j.Op.ID(), "error", err)
-			}
+		if st := j.Op.Status(); st.LeaseOwner != "" && (st.State == ledger.Created || st.State == ledger.Dispatched) {
+			q.say(j, j.Op.Crashed(q.Ledger.Now().Add(storeWait), "its worker failed: "+short(fmt.Sprint(p))))
 		}
 	}()
 	return q.Work(ctx, j)
@@ -210,7 +208,11 @@ func (q *Queue) settle(j *Job, condition, rule, reason string) {
 }
 
 func (q *Queue) say(j *Job, err error) {
-	if err != nil && !errors.Is(err, ledger.ErrStale) {
-		q.Logger.Error("a job could not be moved; recovery finds it", "intent", j.Op.ID(), "error", err)
+	switch {
+	case err == nil, errors.Is(err, ledger.ErrStale):
+	case errors.Is(err, intent.ErrCommitWait):
+		q.Logger.Warn("a job is not moved yet: the store is away; it is tried until that is back", "intent", j.Op.ID())
+	default:
+		q.Logger.Error("a job could not be moved; a sweep frees what it finds in nobody's hands", "intent", j.Op.ID(), "error", err)
 	}
 }

@@ -34,6 +34,7 @@ type call struct {
 	tenant string
 	owner  string
 	client *policy.AuthKey // nil without auth.keys
+	by     *identity       // of a job that is submitted: who asked our own API for it
 
 	callerKey string
 	callback  string // callback_url of a job

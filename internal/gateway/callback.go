@@ -29,8 +29,11 @@ const (
 	callbackWorkers, callbacksPerHost = 32, 4
 	// unsigned is how often it is looked whether there is a secret again.
 	unsigned = 30 * time.Second
-	// pausedHosts bounds the receivers of which it is remembered that they asked to be left alone.
-	pausedHosts = 4096
+	// pausedReceivers bounds those of whom it is remembered that they asked to be left alone.
+	pausedReceivers = 4096
+	// pausedFor bounds how long one callback's answer keeps the others from its receiver: what is said for a day may be meant
+	// for that one alone, and whoever is asked again says so again.
+	pausedFor = 10 * time.Minute
 )
 
 // callbackRetry is the schedule of a callback's attempts: over half a day, with full jitter.
@@ -42,7 +45,14 @@ type callbacks struct {
 	sender CallbackSender
 
 	mu     sync.Mutex
-	paused map[string]time.Time // until when, in ledger time, by host
+	paused map[receiver]time.Time // until when, in ledger time
+}
+
+// receiver is a host to one tenant: behind the same one others may have receivers of their own.
+type receiver struct{ tenant, host string }
+
+func receiverOf(head *ledger.Intent) receiver {
+	return receiver{head.Tenant, callback.Host(head.Callback)}
 }
 
 // Callbacks is the queue of this gateway's callbacks. Whoever starts the gateway runs it beside that of the jobs, which
@@ -58,7 +68,7 @@ func (g *Gateway) newCallbacks(s CallbackSender) *callbacks {
 	if s == nil {
 		s = &callback.Sender{}
 	}
-	c := &callbacks{sender: s, paused: map[string]time.Time{}}
+	c := &callbacks{sender: s, paused: map[receiver]time.Time{}}
 	c.Queue = queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: callbackWorkers, Fed: true, Takes: intent.IsCallback,
 		Rules: func(head *ledger.Intent) queue.Rules {
 			host := callback.Host(head.Callback)
@@ -103,29 +113,29 @@ func (g *edition) callbackBarred(head *ledger.Intent) time.Duration {
 	case g.callbackRules(head) == nil:
 		return unsigned
 	}
-	return g.callbacks.pause(callback.Host(head.Callback), g.ledger.Now())
+	return g.callbacks.pause(receiverOf(head), g.ledger.Now())
 }
 
 // pause is how long a receiver is still left alone.
-func (c *callbacks) pause(host string, now time.Time) time.Duration {
+func (c *callbacks) pause(to receiver, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	until, is := c.paused[host]
+	until, is := c.paused[to]
 	if is && !now.Before(until) {
-		delete(c.paused, host)
+		delete(c.paused, to)
 	}
 	return max(0, until.Sub(now))
 }
 
 // leave keeps callbacks away from a receiver that asked for it. What is forgotten costs that receiver a call.
-func (c *callbacks) leave(host string, until time.Time) {
+func (c *callbacks) leave(to receiver, until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.paused) >= pausedHosts {
+	if len(c.paused) >= pausedReceivers {
 		clear(c.paused)
 	}
-	if until.After(c.paused[host]) {
-		c.paused[host] = until
+	if until.After(c.paused[to]) {
+		c.paused[to] = until
 	}
 }
 
@@ -151,7 +161,7 @@ func (g *edition) callBack(ctx context.Context, j *queue.Job) queue.Rest {
 	}
 	d := callback.Delivery{URL: head.Callback, ID: head.ID, Body: body.Data, Key: key, Allow: callback.ParseAllow(rules.Allow)}
 	if err := j.Op.Dispatch(intent.Attempt{Route: "callback/" + callback.Host(head.Callback), Tier: intent.CallbackProvider}); err != nil {
-		g.logger.Error("a callback cannot be dispatched; recovery finds it", "intent", head.ID, "error", err)
+		g.logger.Error("a callback cannot be dispatched; it goes back to its lane", "intent", head.ID, "error", err)
 		return queue.Rest{Wait: time.Second, Reason: "its attempt could not be written down", Rule: "semantics 9"}
 	}
 	g.deliver(ctx, j, d)
@@ -242,7 +252,7 @@ func (g *edition) endCallback(j *queue.Job, r *callback.Result, v intent.Ending)
 	now := g.ledger.Now()
 	floor := callbackFloor(r)
 	if floor > 0 {
-		g.callbacks.leave(callback.Host(op.Head().Callback), now.Add(floor))
+		g.callbacks.leave(receiverOf(op.Head()), now.Add(min(floor, pausedFor)))
 	}
 	v.RetryAfter = callbackRetry.Delay(made, floor, nil)
 	v.ReadyAt, v.Lane, v.Free = now.Add(v.RetryAfter), intent.LaneBackground, true
@@ -260,7 +270,7 @@ func callbackFloor(r *callback.Result) time.Duration {
 
 func (g *edition) kept(j *queue.Job, err error) {
 	if err != nil && !errors.Is(err, ledger.ErrStale) && !errors.Is(err, intent.ErrCommitWait) {
-		g.logger.Error("what became of a callback could not be recorded; recovery finds it", "intent", j.Op.ID(), "error", err)
+		g.logger.Error("what became of a callback could not be recorded; a sweep frees it, and it is sent again", "intent", j.Op.ID(), "error", err)
 	}
 }
 

@@ -28,7 +28,7 @@ import (
 type telling struct {
 	*testing.T
 	log   *intent.Log
-	store ledger.Ledger
+	store *faulty
 	gw    *gateway.Gateway
 
 	mu    sync.Mutex
@@ -77,10 +77,10 @@ func tell(t *testing.T, reply func(n int, d *callback.Delivery) callback.Result,
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := &telling{T: t, store: l, now: map[string]int{}, reply: reply}
-		r.log = intent.New(intent.Config{Ledger: l, Exclusive: true, Lane: func(rec *ledger.Record) string { return r.gw.AgedLane(rec) }})
+		r := &telling{T: t, store: &faulty{Ledger: l}, now: map[string]int{}, reply: reply}
+		r.log = intent.New(intent.Config{Ledger: r.store, Exclusive: true, Lane: func(rec *ledger.Record) string { return r.gw.AgedLane(rec) }})
 		client := upstream.New(upstream.Config{})
-		r.gw, err = gateway.New(t.Context(), gateway.Config{Policy: config(t, calling), Ledger: l, Log: r.log, Upstream: client, Callbacks: r,
+		r.gw, err = gateway.New(t.Context(), gateway.Config{Policy: config(t, calling), Ledger: r.store, Log: r.log, Upstream: client, Callbacks: r,
 			Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +104,12 @@ func tell(t *testing.T, reply func(n int, d *callback.Delivery) callback.Result,
 // end brings a job to its end whose end is told to url, and returns the callback's id.
 func (r *telling) end(key, url string) string {
 	r.Helper()
-	op, err := r.log.Begin(intent.Begin{Job: true, Claim: true, Lane: intent.LaneReview, Head: ledger.Intent{Tenant: "main", Workflow: "told", Key: "idem:test:main:key:" + key,
+	return r.endOf("main", key, url)
+}
+
+func (r *telling) endOf(tenant, key, url string) string {
+	r.Helper()
+	op, err := r.log.Begin(intent.Begin{Job: true, Claim: true, Lane: intent.LaneReview, Head: ledger.Intent{Tenant: tenant, Workflow: "told", Key: "idem:test:" + tenant + ":key:" + key,
 		Effect: ledger.EffectGeneration, Method: "POST", Path: "/v1/chat/completions", Provider: "openai"}})
 	if err != nil {
 		r.Fatal(err)
@@ -206,6 +211,37 @@ func TestCallbackIsTriedOverHours(t *testing.T) {
 		if rec := r.get(id); rec.Outcome != ledger.OutcomeSuccess || rec.Attempt != intent.CallbackAttempts+1 || sends[intent.CallbackAttempts].ID != id {
 			t.Errorf("replayed: %+v", rec.Status)
 		}
+	})
+}
+
+// A receiver that is told to come back tomorrow is told so for that callback: the same tenant's others to it wait for minutes,
+// and another tenant's do not.
+func TestCallbackWaitIsItsTenants(t *testing.T) {
+	const url = "https://busy.example/"
+	tell(t, func(n int, _ *callback.Delivery) callback.Result {
+		if n == 1 {
+			return answer(429, "Retry-After", "86400")
+		}
+		return answer(200)
+	}, func(r *telling) {
+		first := r.end("a", url)
+		time.Sleep(time.Second)
+		sibling, others := r.end("b", url), r.endOf("other", "a", url)
+		settled := func(id string, want bool) {
+			t.Helper()
+			if rec := r.get(id); (rec.State == ledger.Settled) != want {
+				t.Errorf("%s after %s: %+v", id, time.Since(rec.CreatedAt), rec.Status)
+			}
+		}
+		time.Sleep(time.Minute)
+		settled(others, true)
+		settled(sibling, false)
+		time.Sleep(14 * time.Minute)
+		settled(sibling, true)
+		time.Sleep(23 * time.Hour)
+		settled(first, false)
+		time.Sleep(2 * time.Hour)
+		settled(first, true)
 	})
 }
 

@@ -67,6 +67,9 @@ func (c *call) tier() *Error {
 		return errorf(CodeContract, "the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire)
 	}
 	c.target = to
+	if mutant.On("job-forgets-its-submitter") {
+		c.by = nil
+	}
 	return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
 }
 

@@ -21,6 +21,8 @@ func (c *call) heldBy(ctx context.Context, r *ledger.Record) (again bool, refusa
 	switch {
 	case r.State == ledger.Settled:
 		return c.heldSettled(ctx, r)
+	case c.g.log.Refused(r.ID):
+		return false, c.heldByRefused(r)
 	case r.JobID != "":
 		return false, c.heldByJob(r)
 	case r.State == ledger.Unknown:
@@ -29,6 +31,13 @@ func (c *call) heldBy(ctx context.Context, r *ledger.Record) (again bool, refusa
 	}
 	c.duplicateOf(r, "in_flight")
 	return false, &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: r.ID}
+}
+
+// heldByRefused answers a request for whose key there is an operation whose own client was refused: its commit came late, and it
+// is being taken back (semantics 9). Nobody may rely on it, and the key is free in a moment.
+func (c *call) heldByRefused(r *ledger.Record) *Error {
+	c.duplicateOf(r, "in_flight")
+	return &Error{Code: CodeInFlight, Intent: r.ID, Message: "the first request with this key was refused, and that is not yet on record"}
 }
 
 // heldByJob answers a request for whose key there is a job that has not ended.

@@ -178,14 +178,23 @@ func (g *edition) workOn(ctx context.Context, j *queue.Job) queue.Rest {
 	return queue.Rest{}
 }
 
+// unsent is why a job of which a stage failed was not sent.
+const unsent = "the gateway failed before the job was sent"
+
 // brokenJob gives back what a job holds of which a stage failed. The queue counts the crash.
 func (c *call) brokenJob() {
 	p := recover()
 	if p == nil {
 		return
 	}
-	if e := c.exec; e != nil && c.leader && e.request == nil && !e.over() {
-		c.abandon(errorf(CodeAllTiersFailed, "the gateway failed before the job was sent"))
+	if e := c.exec; e != nil && c.leader && (e.request == nil || c.admitted) && !e.over() { // it does not run
+		c.abandon(errorf(CodeAllTiersFailed, unsent))
+		if e.op != nil {
+			err := e.op.EndAttempt(intent.Ending{End: ledger.AttemptNotSent, Error: "internal_error", Reason: unsent, Rule: "semantics 10"})
+			if err != nil {
+				c.g.logger.Error("that a job was not sent could not be put on record; its attempt ends as unknown", "intent", e.op.ID(), "error", err)
+			}
+		}
 	}
 	panic(p)
 }

@@ -14,10 +14,12 @@ import (
 // recountSpan is how far back the log is read for what was spent today: a job may have waited so long.
 const recountSpan = 48 * time.Hour
 
-// recount reads from the log what workflows have spent today. It comes before any of their calls.
+// recount reads from the log what workflows have spent today. It comes before any of their calls under a limit; of those
+// from before some may be in the book, which therefore is raised and not added to. An error has changed nothing.
 func (g *Gateway) recount(ctx context.Context, cfg *policy.Config, workflows []string) error {
 	now := g.ledger.Now()
 	midnight := now.Truncate(24 * time.Hour)
+	counted := spend.New(func() time.Time { return now })
 	for _, name := range workflows {
 		f := ledger.Filter{Workflow: name, NewerThan: now.Add(-recountSpan), Limit: 1000}
 		for {
@@ -33,7 +35,7 @@ func (g *Gateway) recount(ctx context.Context, cfg *policy.Config, workflows []s
 				if err != nil {
 					return fmt.Errorf("gateway: read what %s has spent today: %w", name, err)
 				}
-				g.book.Add(account(r.Tenant, r.Workflow, r.OwnerKey), cost)
+				counted.Add(account(r.Tenant, r.Workflow, r.OwnerKey), cost)
 			}
 			if len(page) < f.Limit {
 				break
@@ -41,6 +43,7 @@ func (g *Gateway) recount(ctx context.Context, cfg *policy.Config, workflows []s
 			f.Before = page[len(page)-1].ID
 		}
 	}
+	g.book.AtLeast(counted)
 	return nil
 }
 
@@ -101,7 +104,7 @@ func daily(cfg, before *policy.Config) (names []string) {
 		if w.Spend.PerDay <= 0 {
 			continue
 		}
-		if was := before.Workflow(w.Name); was != nil && costBounded(was) {
+		if was := before.Workflow(w.Name); was != nil && was.Spend.PerDay > 0 {
 			continue
 		}
 		names = append(names, w.Name)

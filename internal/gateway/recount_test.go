@@ -2,9 +2,13 @@ package gateway_test
 
 import (
 	"cmp"
+	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -67,5 +71,74 @@ func TestSumsSurviveARestart(t *testing.T) {
 				t.Errorf("%s: $%v, and $%v after the restart", owner, before, after)
 			}
 		}
+	}
+}
+
+// Limits that are taken away and put back within a day count once what was spent under them, and what was spent without.
+func TestSumsSurviveReloads(t *testing.T) {
+	r := spendRig(t)
+	const limit = "day: {match: {paths: [\"/by-name-only\"]}, spend: {per_day: 100}"
+	spent := func() float64 { return r.gw.SpentToday("day", "alice") }
+	pay := func() float64 {
+		t.Helper()
+		a := r.must(priced("paid", 10).workflow("day").owner("alice"), 200)
+		return float64(r.settled(a.header.Get("Holdfast-Intent")).UsageOut)
+	}
+	want := pay()
+	if want <= 0 || spent() != want {
+		t.Fatalf("$%v counted of $%v", spent(), want)
+	}
+	for _, without := range []string{"", ", spend: {per_request: 15}"} {
+		r.reload(spending, limit, strings.Replace(limit, ", spend: {per_day: 100}", "", 1))
+		want += pay()
+		r.reload(spending, limit, strings.Replace(limit, ", spend: {per_day: 100}", without, 1))
+		want += pay()
+		for range 2 {
+			r.reload(spending)
+			if got := spent(); got != want {
+				t.Errorf("by way of %q: $%v counted of $%v", without, got, want)
+			}
+		}
+	}
+}
+
+// pageless is a store that has nothing to say of a day's second workflow.
+type pageless struct {
+	ledger.Ledger
+	asked atomic.Int32
+}
+
+func (p *pageless) List(ctx context.Context, f ledger.Filter) ([]*ledger.Record, error) {
+	if !f.NewerThan.IsZero() && p.asked.Add(1) == 2 {
+		return nil, errDisk
+	}
+	return p.Ledger.List(ctx, f)
+}
+
+// A reload that fails while it counts has counted nothing.
+func TestFailedReloadCountsNothing(t *testing.T) {
+	p := &pageless{}
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.ReplaceAll(spending, "spend: {per_day: 100}, ", "")
+		c.wrap = func(l ledger.Ledger) ledger.Ledger { p.Ledger = l; return p }
+	})
+	for _, workflow := range []string{"day", "held", "twice"} {
+		a := r.must(priced(workflow, 10).workflow(workflow).owner("alice"), 200)
+		r.settled(a.header.Get("Holdfast-Intent"))
+	}
+	cfg, faults := policy.Parse("test.yaml", []byte(strings.ReplaceAll(spending, "SIM", r.sim.URL())), nil)
+	if cfg == nil {
+		t.Fatal(faults)
+	}
+	if err := r.gw.Reload(cfg); err == nil {
+		t.Fatal("no error")
+	}
+	for _, workflow := range []string{"day", "held", "twice"} {
+		if got := r.gw.SpentToday(workflow, "alice"); got != 0 {
+			t.Errorf("%s: $%v", workflow, got)
+		}
+	}
+	if err := r.gw.Reload(cfg); err != nil || r.gw.SpentToday("day", "alice") <= 0 {
+		t.Errorf("and once the store is back: %v", err)
 	}
 }

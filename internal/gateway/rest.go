@@ -57,8 +57,10 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	switch {
 	case errors.Is(err, ledger.ErrStale) && !o.recorded:
 		e.cameLate(lateWord{o.ending(), o.body})
+	case errors.Is(err, intent.ErrCommitWait):
+		e.g.logger.Warn("a job is not back in its lane yet: the store is away; it is tried until that is back", "intent", e.op.ID())
 	case err != nil:
-		e.g.logger.Error("a job could not be put back; recovery finds it", "intent", e.op.ID(), "error", err)
+		e.g.logger.Error("a job could not be put back; a sweep frees it where nobody has it", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(o.verdict)
 	e.end(ending{again: true})

@@ -82,6 +82,7 @@ type rigConfig struct {
 	wrap     func(ledger.Ledger) ledger.Ledger
 	observer gateway.Observer
 	logs     io.Writer
+	api      http.Handler
 	disk     *faultdisk.Disk // in place of the machine's
 }
 
@@ -141,7 +142,7 @@ func (r *rig) start(c rigConfig) {
 		r.t.Fatal(err)
 	}
 	r.gw, err = gateway.New(ctx, gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Routes: r.routes,
-		Observer: c.observer, Logger: logger})
+		Observer: c.observer, API: c.api, Logger: logger})
 	if err != nil {
 		r.t.Fatal(err)
 	}

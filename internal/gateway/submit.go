@@ -75,16 +75,12 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	c.out.ResponseWriter = nowhere{}
 	c.w = &answered.answer
 	id := caller(r)
+	c.by = &id
 	for i := range submission {
-		if submission[i].name == "identify" {
-			c.submitter(id)
-			continue
-		}
 		if refusal := submission[i].run(c); refusal != nil {
 			return nil, false, refusal
 		}
 	}
-	c.submitter(id) // a tier of another provider has asked again
 	if in.Upload {
 		c.trigger = intent.TriggerUpload
 	}
@@ -246,6 +242,7 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *Error) {
 	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
 	defer stop()
+	refused := c.g.log.Refused(holder) // before it is read: it may be taken back between the two
 	r, err := c.g.ledger.Get(ctx, holder)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
@@ -256,6 +253,8 @@ func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *
 		return nil, false, c.reused(r.ID)
 	case r.State == ledger.Settled && !c.g.ledger.Now().Before(r.ClaimUntil):
 		return nil, true, nil
+	case refused && r.State != ledger.Settled:
+		return nil, false, c.heldByRefused(r)
 	case r.JobID == "" && mutant.On("async-says-in-flight"):
 		return nil, false, &Error{Code: CodeInFlight, Intent: r.ID, Message: "a call has this key already"}
 	case c.goesOnWith(r):

@@ -183,7 +183,7 @@ func (f *flight) late(got reply) {
 	}
 }
 
-// record logs what could not be put on record; recovery finds it.
+// record logs what could not be put on record; recovery finds it at the next start.
 func (f *flight) record(err error) {
 	if err != nil {
 		f.p.logger.Error("what became of an MCP call could not be recorded yet", "intent", f.op.ID(), "error", err)

@@ -234,6 +234,7 @@ func (s *session) append(it *item) error {
 		b := binder{st: s.shelve}
 		b.text(it.w.Status.Lane)
 		b.number(seq)
+		b.text(it.w.Status.LeaseOwner)
 		if err := b.exec(); err != nil {
 			return err
 		}

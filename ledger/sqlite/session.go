@@ -74,7 +74,7 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		{&s.putOpen, `INSERT INTO open (seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+1) + `)`},
 		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE seq = ? AND version = ?`},
 		{&s.lease, `UPDATE open SET lease_owner = ?, lease_until = ?, ready_at = ? WHERE seq = ? AND version = ?` + unowned},
-		{&s.shelve, `UPDATE open SET lane = ? WHERE seq = ?`},
+		{&s.shelve, `UPDATE open SET lane = ? WHERE seq = ? AND lease_owner = ?`},
 		{&s.dropOpen, `DELETE FROM open WHERE seq = ? AND version = ?`},
 		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events, ` +
 			inlineColumns + `) VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+columns(inlineColumns)+4) + `)`},
