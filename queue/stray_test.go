@@ -2,6 +2,7 @@ package queue_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -150,4 +151,30 @@ func TestStraysAreFreed(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A job whose submitter was refused is no stray, though it is leased and in nobody's hands: its end is on the way.
+func TestRefusedSubmissionIsNoStray(t *testing.T) {
+	live(t, func(r *rig) {
+		s := &slow{Ledger: r.store, others: make(chan struct{}), settling: make(chan struct{})}
+		r.log.Close()
+		r.store, r.log = s, intent.New(intent.Config{Ledger: s, Exclusive: true})
+		q := r.queue(queue.Config{Work: r.work(time.Second, r.succeed)})
+		b := intent.Begin{Job: true, Leased: true, Claim: true, Lane: intent.LaneBackground, Head: ledger.Intent{Tenant: "main", Workflow: "w",
+			Effect: ledger.EffectGeneration, Key: "idem:test:main:key:late", Method: "POST", Path: "/v1/chat/completions", Provider: "openai"}}
+		if _, err := r.log.Begin(b); !errors.Is(err, intent.ErrCommitWait) {
+			r.Fatal(err)
+		}
+		close(s.others)
+		r.run(q, 3*time.Minute)
+		open, err := r.store.Open(context.Background(), "", 10)
+		if err != nil || len(open) != 1 || open[0].Crashes != 0 || open[0].LeaseOwner != r.log.Owner() || len(r.worked) != 0 {
+			r.Fatalf("%v, %+v, worked on %q", err, open, r.worked)
+		}
+		close(s.settling)
+		time.Sleep(time.Second)
+		if rec := r.get(open[0].ID); rec.Outcome != ledger.OutcomeDiscarded {
+			r.Errorf("%+v", rec.Status)
+		}
+	})
 }
