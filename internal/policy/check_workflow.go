@@ -42,7 +42,7 @@ func (k *checker) shadowed() {
 	for i := first + 1; i < last; i++ {
 		if w := &k.c.Workflows[i]; !everything(*w) {
 			k.warn(w.Path()+".match", "fits no call: "+taker+", before it, has no match and takes every call that names no workflow",
-				"give "+taker+" a match, or put it behind "+w.Name)
+				"give "+taker+" a match, such as {headers: {Holdfast-Workflow: "+taker+"}} where calls name it, or put it behind "+w.Name)
 		}
 	}
 }
