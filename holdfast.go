@@ -116,6 +116,11 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	}
 	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.config().Limits.CommitWait, Observe: e.changed,
 		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: true})
+	counts, err := e.ledger.Counts(ctx)
+	if err != nil {
+		return fmt.Errorf("store: count what is not settled: %w", err)
+	}
+	e.meter.Seed(counts) // what recovery moves is told of as a change
 	if err = e.recover(ctx); err != nil {
 		return err
 	}

@@ -125,16 +125,7 @@ func (a *API) list(w http.ResponseWriter, r *http.Request, tenant string) {
 	if tenant != "" {
 		f.Tenant = tenant
 	}
-	records, err := a.Ledger.List(r.Context(), f)
-	if err != nil {
-		a.away(w, err)
-		return
-	}
-	views := make([]Intent, len(records))
-	for i, rec := range records {
-		views[i] = View(rec)
-	}
-	answer(w, views)
+	a.page(w, r, &f)
 }
 
 // lanes are those in which an operation stands (interface.md §3).

@@ -64,3 +64,20 @@ func TestJobShowsWhatIsMissing(t *testing.T) {
 		t.Errorf("missing: %q", m)
 	}
 }
+
+// A listing of what only a person moves says why it waits there; others, and what is settled, say nothing of it.
+func TestParkedListingSaysWhy(t *testing.T) {
+	r, far, h := working(t)
+	r.steps(far, "stuck", "500")
+	id := r.job(h, "few", "stuck")
+	r.until(id, func(j *ledger.Record) bool { return j.Lane == intent.LaneDead })
+	for path, says := range map[string]bool{"intents?lane=dead_letter": true, "jobs?lane=dead_letter": true, "intents": false, "intents?state=unknown,intent_created": false} {
+		var page []Intent
+		if err := json.Unmarshal(send(h, "GET", "/holdfast/v1/"+path, "").Body.Bytes(), &page); err != nil || len(page) != 1 {
+			t.Fatalf("%s: %d, %v", path, len(page), err)
+		}
+		if got := page[0].LaneReason; strings.HasPrefix(got, "max_attempts_exhausted: ") != says || !says && got != "" {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}

@@ -143,16 +143,7 @@ func (a *API) listJobs(w http.ResponseWriter, r *http.Request, tenant string) {
 	if f.Jobs = true; tenant != "" {
 		f.Tenant = tenant
 	}
-	records, err := a.Ledger.List(r.Context(), f)
-	if err != nil {
-		a.away(w, err)
-		return
-	}
-	views := make([]Intent, len(records))
-	for i, rec := range records {
-		views[i] = View(rec)
-	}
-	answer(w, views)
+	a.page(w, r, &f)
 }
 
 // result is the provider's own answer, as it came. What is not there yet, or never will be, is a 409 that says why.

@@ -15,8 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/admin"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // far is an admin API without a network: it answers call n, from 1.
@@ -88,11 +90,17 @@ func TestWaitReconnects(t *testing.T) {
 			}
 			return 200, job("settled", "success"), nil
 		}, time.Minute, "does not answer (Bad Gateway)", "", false},
-		"not at all":   {func(int, *http.Request) (int, any, error) { return 0, nil, errNobodyThere }, 0, "", "connection refused", true},
-		"another's":    {func(int, *http.Request) (int, any, error) { return 401, refusing("unauthorized", "no"), nil }, time.Minute, "", "credential", true},
-		"gone":         {func(int, *http.Request) (int, any, error) { return 404, refusing("not_found", "no"), nil }, time.Minute, "", "no such operation", true},
-		"ends badly":   {func(int, *http.Request) (int, any, error) { return 200, job("settled", "failed"), nil }, time.Minute, "", "ended otherwise", false},
-		"needs a word": {func(int, *http.Request) (int, any, error) { return 200, job("unknown", "unknown"), nil }, time.Minute, "", "ended otherwise", false},
+		"not at all": {func(int, *http.Request) (int, any, error) { return 0, nil, errNobodyThere }, 0, "", "connection refused", true},
+		"another's":  {func(int, *http.Request) (int, any, error) { return 401, refusing("unauthorized", "no"), nil }, time.Minute, "", "credential", true},
+		"gone":       {func(int, *http.Request) (int, any, error) { return 404, refusing("not_found", "no"), nil }, time.Minute, "", "no such operation", true},
+		"ends badly": {func(int, *http.Request) (int, any, error) { return 200, job("settled", "failed"), nil }, time.Minute, "", "ended otherwise", false},
+		"needs a word": {func(int, *http.Request) (int, any, error) { return 200, job("unknown", "unknown"), nil }, time.Minute, "",
+			"j waits for evidence or a person: unknown, unknown, background_retry; next: look at the far side, then `holdfast intents resolve j --outcome success", false},
+		"its owner's": {func(int, *http.Request) (int, any, error) {
+			v := job("intent_created", "pending")
+			v.Lane, v.History = intent.LaneReview, []ledger.Event{{Kind: "transition", Reason: "it waits for its owner: approval: dispatch"}, {Kind: "note", Reason: "seen"}}
+			return 200, v, nil
+		}, time.Minute, "", "; because it waits for its owner: approval: dispatch; next: `holdfast review approve j --by NAME --reason TEXT`", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -112,6 +120,44 @@ func TestWaitReconnects(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A wait that begins while its gateway is started again finds its job all the same.
+func TestWaitBeginsWhileAway(t *testing.T) {
+	for name, c := range map[string]struct {
+		away time.Duration
+		err  string
+	}{"comes": {time.Minute, ""}, "stays away": {time.Second, "has been away for 1.0s"}, "not at all": {0, "connection refused"}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var report strings.Builder
+				f := follower{away: c.away}
+				v, err := f.find(t.Context(), (&far{answer: func(n int, _ *http.Request) (int, any, error) {
+					if n < 20 {
+						return 0, nil, errNobodyThere
+					}
+					return 200, admin.Intent{ID: "j", JobID: "j"}, nil
+				}}).api(), "mine", "", &report)
+				if c.err == "" && (err != nil || v.ID != "j") || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+					t.Errorf("%+v %v", v, err)
+				}
+				if says := strings.Contains(report.String(), "asking again"); says != (c.away > 0) {
+					t.Errorf("it says %q", report.String())
+				}
+			})
+		})
+	}
+	t.Run("interrupted", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithTimeoutCause(t.Context(), 3*time.Second, errTimeUp)
+			defer stop()
+			f := follower{away: time.Minute}
+			_, err := f.find(ctx, (&far{answer: func(int, *http.Request) (int, any, error) { return 0, nil, errNobodyThere }}).api(), "mine", "", io.Discard)
+			if !errors.Is(err, errTimeUp) || !strings.Contains(err.Error(), "holdfast jobs wait mine") {
+				t.Error(err)
+			}
+		})
+	})
 }
 
 // Who is interrupted says so, what was done by then, and how to go on.
@@ -223,4 +269,24 @@ func TestUploadOutlivesARestart(t *testing.T) {
 			t.Errorf("%+v, %d refused", sent, m.refused)
 		}
 	})
+}
+
+// A line that is refused is told what is wrong in the words of this command.
+func TestLinesRefused(t *testing.T) {
+	m := submitMany{usual: gateway.JobRequest{Path: "/v1/chat/completions"}}
+	for line, want := range map[string]string{
+		`{"body":{},"prio":"high"}`:           `: it has no field "prio"`,
+		`{"body":{},"max_queue_age_ms":"1h"}`: ": its max_queue_age_ms cannot be a string",
+		`{"body":{},"idempotency_key":7}`:     ": its idempotency_key cannot be a number",
+		`[1]`:                                 ": it is an array",
+		`{"body":{}} {}`:                      ": something follows the object",
+		`{"body":`:                            ": unexpected EOF",
+		`{"body":{},"idempotency_key":""}`:    "its idempotency_key is empty",
+		`{"path":"/v1/chat/completions"}`:     "it has no body",
+	} {
+		_, err := m.parse([]byte(line))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "json:") {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/admin"
 )
 
@@ -80,7 +81,7 @@ the gateway stayed away, or it knows no such job; 130 interrupted.`,
 			}
 			ctx, stop := f.bound(cmd.Context())
 			defer stop()
-			v, err := lookup(ctx, api, args[0], tenant)
+			v, err := f.find(ctx, api, args[0], tenant, cmd.ErrOrStderr())
 			if err == nil && v.JobID == "" {
 				err = fmt.Errorf("%s is no job: holdfast intents show %s shows what it is", v.ID, v.ID)
 			}
@@ -97,6 +98,26 @@ the gateway stayed away, or it knows no such job; 130 interrupted.`,
 	return cmd
 }
 
+// find looks a job up, over a restart of its gateway as well.
+func (f *follower) find(ctx context.Context, api *adminAPI, name, tenant string, report io.Writer) (admin.Intent, error) {
+	ticker := time.NewTicker(waitEvery)
+	defer ticker.Stop()
+	gone := absence{limit: f.away, report: report}
+	for {
+		v, err := lookup(ctx, api, name, tenant)
+		if ctx.Err() != nil {
+			return v, fmt.Errorf("%w: %s was not found yet; `holdfast jobs wait %s` looks for it again", context.Cause(ctx), clean(name, 80), clean(name, 80))
+		}
+		if away := gone.note(err); away != nil || err == nil {
+			return v, away
+		}
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
+	}
+}
+
 // follow says a job's steps as they come and prints it at its end. Any end but success is an error.
 func (f *follower) follow(ctx context.Context, api *adminAPI, v admin.Intent, out, report io.Writer) error {
 	v, err := f.end(ctx, api, v, report)
@@ -107,9 +128,32 @@ func (f *follower) follow(ctx context.Context, api *adminAPI, v admin.Intent, ou
 		return err
 	}
 	if v.Outcome != "success" {
-		return fmt.Errorf("%s ended otherwise: %s", v.ID, standing(&v))
+		return errors.New(otherwise(&v))
 	}
 	return nil
+}
+
+// otherwise says of a job that has not succeeded why, and which command is next.
+func otherwise(v *admin.Intent) string {
+	what, next := "waits for evidence or a person", ""
+	const word = " --by NAME --reason TEXT"
+	switch {
+	case v.State == "settled":
+		what, next = "ended otherwise", fmt.Sprintf("`holdfast trace %s` tells its story", v.ID)
+	case v.Lane == intent.LaneReview && v.State == "unknown":
+		next = fmt.Sprintf("look at the far side, then `holdfast review approve %s%s --idempotency-result not_executed` (or executed), or review reject", v.ID, word)
+	case v.Lane == intent.LaneReview:
+		what, next = "waits for its owner", fmt.Sprintf("`holdfast review approve %s%s`, or review reject", v.ID, word)
+	case v.Lane == intent.LaneDead:
+		what, next = "was given up", fmt.Sprintf("`holdfast deadletter show %s`, then deadletter replay or discard", v.ID)
+	default:
+		next = fmt.Sprintf("look at the far side, then `holdfast intents resolve %s --outcome success%s` (or failed)", v.ID, word)
+	}
+	why := ""
+	if reason := admin.Why(v.History); reason != "" {
+		why = "; because " + clean(reason, 400)
+	}
+	return fmt.Sprintf("%s %s: %s%s; next: %s", v.ID, what, standing(v), why, next)
 }
 
 // waitEvery is how often a job is looked at.
@@ -120,6 +164,7 @@ func (f *follower) end(ctx context.Context, api *adminAPI, v admin.Intent, repor
 	ticker := time.NewTicker(waitEvery)
 	defer ticker.Stop()
 	gone, said := absence{limit: f.away, report: report}, ""
+	looked := false // at it by its id, with its history, which says why
 	for {
 		if now := standing(&v); now != said {
 			said = now
@@ -127,7 +172,7 @@ func (f *follower) end(ctx context.Context, api *adminAPI, v admin.Intent, repor
 				return v, err
 			}
 		}
-		if v.State == "settled" || v.State == "unknown" || v.Lane == "owner_review" || v.Lane == "dead_letter" {
+		if done := v.State == "settled" || v.State == "unknown" || intent.Parked(v.Lane); done && (v.Outcome == "success" || v.History != nil || looked) {
 			return v, nil
 		}
 		select {
@@ -139,7 +184,7 @@ func (f *follower) end(ctx context.Context, api *adminAPI, v admin.Intent, repor
 		case ctx.Err() != nil:
 			return v, fmt.Errorf("%w: %s is not done: %s; it goes on, and `holdfast jobs wait %s` follows it again", context.Cause(ctx), v.ID, standing(&v), v.ID)
 		case err == nil:
-			v = next
+			v, looked = next, true
 		}
 		if err := gone.note(err); err != nil {
 			return v, fmt.Errorf("%s: %w; the job goes on where its gateway does, and `holdfast jobs wait %s` follows it again", v.ID, err, v.ID)

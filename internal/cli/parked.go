@@ -60,7 +60,7 @@ Several jobs are moved one after the other at --rate. Which they are is settled 
 refused holds up no other. What an interrupted replay did not reach is still in the dead letter.`,
 		Example: `  holdfast deadletter replay 019ad3c8-5f0e --owner alice --reason "provider is back" --idempotency-result not_executed --cost-reviewed --route-override same
   holdfast deadletter replay doc-17 --owner alice --reason "move off it" --idempotency-result unknown --cost-reviewed --route-override backup/gpt-5-mini
-  holdfast deadletter replay --all --workflow summaries --last-error server_error --rate 5/s --dry-run --owner alice --reason "provider is back" --idempotency-result unknown --cost-reviewed --route-override same`,
+  holdfast deadletter replay --all --workflow summaries --last-error server_is_overloaded --rate 5/s --dry-run --owner alice --reason "provider is back" --idempotency-result unknown --cost-reviewed --route-override same`,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, addr, tenant, args) },
 	}
 	f := cmd.Flags()

@@ -244,7 +244,7 @@ func (m *submitMany) parse(text []byte) (gateway.JobRequest, error) {
 	in.Upload = false // it is one, and what a line says of it makes no other key
 	switch {
 	case err != nil:
-		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?}: %s", err)
+		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?}: %s", inLine(err))
 	case in.Path == "":
 		return in, usagef("it has no path, and there is no --path")
 	case len(in.Body) == 0:

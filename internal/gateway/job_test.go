@@ -107,7 +107,7 @@ func TestJobsOfOneMeaning(t *testing.T) {
 	if a, b := r.submit(chat("o").workflow("off")), r.submit(chat("o").workflow("off")); a == b {
 		t.Error("derive: off made one job of two")
 	}
-	if a := r.do(chat("k").workflow("keyed").async()); a.status != 400 || !strings.Contains(string(a.body), "require_idempotency_key") {
+	if a := r.do(chat("k").workflow("keyed").async()); a.status != 400 || !strings.Contains(string(a.body), "require_idempotency_key") || !strings.Contains(string(a.body), "--key") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := r.must(request{method: "GET", path: "/v1/models"}.async(), 200); a.header.Get("Preference-Applied") != "" {

@@ -185,7 +185,8 @@ func (c *call) jobAllowed(credential string) *Error {
 		return errorf(CodeInvalidRequest, "a job is sent when its caller is gone, and its caller's credential is not kept: set providers.%s.api_key",
 			c.target.conf.Name)
 	case c.wf.Lanes.BackgroundRetry.RequireIdempotencyKey && c.callerKey == "":
-		return errorf(CodeInvalidRequest, "lanes.background_retry.require_idempotency_key: give the job an idempotency_key of your own")
+		return errorf(CodeInvalidRequest, "lanes.background_retry.require_idempotency_key: give the job an idempotency_key of your own, "+
+			"with --key on the command line, idempotency_key in a submission, Idempotency-Key as a header")
 	}
 	return nil
 }

@@ -29,6 +29,24 @@ func (k *checker) workflow(w *Workflow) {
 		effect: w.Effect, unknown: w.UnknownRule(false), path: path})
 }
 
+// shadowed warns of workflows behind one without match, which takes every call that names none. Of globs it judges nothing, and
+// a further one without match, as the default, is for calls that name it.
+func (k *checker) shadowed() {
+	last := len(k.c.Workflows) - 1
+	everything := func(w Workflow) bool { return len(w.Match.Paths)+len(w.Match.Models)+len(w.Match.Headers) == 0 }
+	first := slices.IndexFunc(k.c.Workflows[:last], everything)
+	if first < 0 {
+		return
+	}
+	taker := k.c.Workflows[first].Name
+	for i := first + 1; i < last; i++ {
+		if w := &k.c.Workflows[i]; !everything(*w) {
+			k.warn(w.Path()+".match", "fits no call: "+taker+", before it, has no match and takes every call that names no workflow",
+				"give "+taker+" a match, such as {headers: {Holdfast-Workflow: "+taker+"}} where calls name it, or put it behind "+w.Name)
+		}
+	}
+}
+
 func (k *checker) timeouts(path string, t Timeouts) {
 	nested := func(inner, outer string, a, b time.Duration, strict bool) {
 		if a < b || a == b && !strict {
