@@ -249,15 +249,21 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err := q.Log.Alive(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("heartbeat not written", "error", err)
 	}
+	for !q.sweep(ctx) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(storeWait):
+		}
+	}
 	q.mu.Lock()
-	q.running = ctx
+	q.running = ctx // not before: of half a schedule the wrong jobs would go first
 	q.mu.Unlock()
 	defer q.rest()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	q.sweep(ctx)
 	for {
 		timer.Reset(q.fill())
 		select {

@@ -112,8 +112,8 @@ func TestStraysAreFreed(t *testing.T) {
 		within time.Duration
 		want   ledger.Status
 	}{
-		"left beside an attempt":    {func(r *rig, j *queue.Job) { dispatch(r, j) }, false, 2 * time.Minute, ledger.Status{State: ledger.Settled, Attempt: 2, Crashes: 1, BilledMaybe: 1}},
-		"left beside an effect":     {func(r *rig, j *queue.Job) { dispatch(r, j) }, true, 2 * time.Minute, ledger.Status{State: ledger.Unknown, Attempt: 1, Crashes: 1, BilledMaybe: 1}},
+		"left beside an attempt":    {func(r *rig, j *queue.Job) { dispatch(r, j) }, false, 5 * time.Minute, ledger.Status{State: ledger.Settled, Attempt: 2, Crashes: 1, BilledMaybe: 1}},
+		"left beside an effect":     {func(r *rig, j *queue.Job) { dispatch(r, j) }, true, 5 * time.Minute, ledger.Status{State: ledger.Unknown, Attempt: 1, Crashes: 1, BilledMaybe: 1}},
 		"failed beside an attempt":  {func(r *rig, j *queue.Job) { dispatch(r, j); panic("a defect") }, false, 5 * time.Second, ledger.Status{State: ledger.Settled, Attempt: 2, Crashes: 1, BilledMaybe: 1}},
 		"failed beside an effect":   {func(r *rig, j *queue.Job) { dispatch(r, j); panic("a defect") }, true, 5 * time.Second, ledger.Status{State: ledger.Unknown, Attempt: 1, Crashes: 1, BilledMaybe: 1}},
 		"takes its time":            {func(*rig, *queue.Job) { time.Sleep(5 * time.Minute) }, false, 6 * time.Minute, ledger.Status{State: ledger.Settled, Attempt: 1}},

@@ -21,12 +21,12 @@ const (
 	dearness = 4
 )
 
-// sweep reads every job that waits from the log.
-func (q *Queue) sweep(ctx context.Context) {
+// sweep reads every job that waits from the log, and reports whether it came to the log's end.
+func (q *Queue) sweep(ctx context.Context) (whole bool) {
 	number, began := q.beginSweep(), q.Ledger.Now()
 	if q.Fed { // by the sweeps of another, which may lie anywhere between two of its own
 		q.endSweep(max(number, 2)-2, nil, began)
-		return
+		return true
 	}
 	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
@@ -38,7 +38,7 @@ func (q *Queue) sweep(ctx context.Context) {
 			if ctx.Err() == nil {
 				q.Logger.Warn("waiting jobs could not be read; the next sweep tries again", "error", err)
 			}
-			return
+			return false
 		}
 		for _, r := range records {
 			after = r.ID
@@ -53,9 +53,10 @@ func (q *Queue) sweep(ctx context.Context) {
 		}
 		if len(records) < page {
 			q.endSweep(number, found, began)
-			return
+			return true
 		}
 	}
+	return false
 }
 
 func (q *Queue) beginSweep() (number uint64) {
