@@ -152,7 +152,7 @@ stage_race() {
     $(units | grep -v '/test/simulation$\|/internal/bench$' | grep -vxF "${left_out:-none}")
 }
 
-stage_mutants() { go_test -count=1 ./test/mutants/...; }
+stage_mutants() { go_test -count=1 -timeout 45m ./test/mutants/...; } # a few seconds for each of many
 
 stage_crash() { go_test -count=1 ./test/crash/...; }
 
