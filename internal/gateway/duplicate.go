@@ -106,6 +106,7 @@ func (c *call) waited(e *execution, ctx context.Context) *Error {
 func (c *call) held(holder string) (again bool, refusal *Error) {
 	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
 	defer stop()
+	refused := c.g.log.Refused(holder)
 	r, err := c.g.ledger.Get(ctx, holder)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return true, nil
@@ -119,7 +120,7 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 	if c.goesOnWith(r) {
 		return c.takeOver(r)
 	}
-	return c.heldBy(ctx, r)
+	return c.heldBy(ctx, r, refused)
 }
 
 // stillUnknown says when the outcome is looked for again, where somebody looks (interface.md §2).

@@ -17,11 +17,13 @@ func (c *call) goesOnWith(r *ledger.Record) bool {
 
 // heldBy answers from the operation that has the key: a call, a submission and what waits for its owner hear the same of it.
 // again is true where its claim has ended meanwhile.
-func (c *call) heldBy(ctx context.Context, r *ledger.Record) (again bool, refusal *Error) {
+//
+// refused is what the log said of it before it was read: what is taken back between the two is nobody's to follow.
+func (c *call) heldBy(ctx context.Context, r *ledger.Record, refused bool) (again bool, refusal *Error) {
 	switch {
 	case r.State == ledger.Settled:
 		return c.heldSettled(ctx, r)
-	case c.g.log.Refused(r.ID):
+	case refused:
 		return false, c.heldByRefused(r)
 	case r.JobID != "":
 		return false, c.heldByJob(r)

@@ -17,7 +17,7 @@ func overrideOf(said json.RawMessage) string {
 	var in struct {
 		Route string `json:"route_override"`
 	}
-	if json.Unmarshal(said, &in) != nil || in.Route == SameRoute {
+	if len(said) == 0 || json.Unmarshal(said, &in) != nil || in.Route == SameRoute {
 		return ""
 	}
 	return in.Route

@@ -260,7 +260,7 @@ func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *
 	case c.goesOnWith(r):
 		return nil, false, nil
 	case r.JobID == "":
-		again, refusal = c.heldBy(ctx, r)
+		again, refusal = c.heldBy(ctx, r, refused)
 		return nil, again, refusal
 	}
 	kind := "in_flight"
