@@ -125,8 +125,10 @@ func moveToolCall(cmd *cobra.Command, store, name, tenant string, asJSON bool, v
 	if err != nil {
 		return err
 	}
-	return withHolder(cmd.Context(), path, func(api *adminAPI) error {
-		v, err := lookup(cmd.Context(), api, name, tenant)
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	return withHolder(ctx, path, func(api *adminAPI) error {
+		v, err := lookup(ctx, api, name, tenant)
 		switch {
 		case err != nil:
 			return err
@@ -134,7 +136,7 @@ func moveToolCall(cmd *cobra.Command, store, name, tenant string, asJSON bool, v
 			return fmt.Errorf("%s is a job, which its gateway does: ask that, with --admin", v.ID)
 		}
 		id := v.ID
-		if err := api.call(cmd.Context(), http.MethodPost, "/holdfast/v1/jobs/"+url.PathEscape(id)+"/"+verb, nil, in, &v); err != nil {
+		if err := api.call(ctx, http.MethodPost, "/holdfast/v1/jobs/"+url.PathEscape(id)+"/"+verb, nil, in, &v); err != nil {
 			return fmt.Errorf("%s: %w", id, err)
 		}
 		return sayMoved(cmd.OutOrStdout(), &v, asJSON)
