@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -201,7 +202,7 @@ func (g *Log) expire(ctx context.Context, neighbour bool) (int, error) {
 		before := settled
 		for i, r := range records {
 			if neighbour && i%breath == breath-1 {
-				if time.Since(began) > g.beat || !pause(ctx, time.Since(last)) {
+				if time.Since(began) > g.beat || !pause.For(ctx, time.Since(last)) {
 					return settled, nil
 				}
 				last = time.Now()
@@ -216,18 +217,6 @@ func (g *Log) expire(ctx context.Context, neighbour bool) (int, error) {
 		if len(records) < page || settled == before {
 			return settled, nil
 		}
-	}
-}
-
-// pause waits, and reports whether ctx goes on.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

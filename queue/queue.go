@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -250,10 +251,8 @@ func (q *Queue) Run(ctx context.Context) error {
 		q.Logger.Warn("heartbeat not written", "error", err)
 	}
 	for !q.sweep(ctx) {
-		select {
-		case <-ctx.Done():
+		if !pause.For(ctx, storeWait) {
 			return nil
-		case <-time.After(storeWait):
 		}
 	}
 	q.mu.Lock()

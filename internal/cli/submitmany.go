@@ -20,6 +20,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 )
 
 // submitMany submits a file of jobs, one in a line. A line has the fields of POST /holdfast/v1/jobs; those that it leaves
@@ -286,12 +287,7 @@ func (m *submitMany) send(ctx context.Context, api *adminAPI, in gateway.JobRequ
 func (m *submitMany) wait(ctx context.Context, d time.Duration) {
 	m.count(1)
 	defer m.count(-1)
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	pause.For(ctx, d)
 }
 
 func (m *submitMany) count(waiting int) {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
@@ -161,7 +161,7 @@ func (e *execution) await(o *outcome, d decision.Decision) bool {
 	if d.Action == decision.Wait {
 		e.yieldPlace(o)
 	}
-	if !o.cooled && !sleep(e.ctx, d.Delay) {
+	if !o.cooled && !pause.For(e.ctx, d.Delay) {
 		return false
 	}
 	var b *barred
@@ -210,18 +210,6 @@ func (e *execution) durable(err error) bool {
 		e.g.logger.Error("a further attempt could not be put on record; nothing is sent", "intent", e.op.ID(), "error", err)
 	}
 	return err == nil
-}
-
-// sleep waits for d. It is false when ctx ends meanwhile: the call is broken off, by its last client above all.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // clear forgets what an attempt brought, of which nobody has seen anything.
