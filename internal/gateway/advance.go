@@ -399,11 +399,6 @@ func (c *call) nobody(refusal *Error) *Error {
 	return o.how.fail
 }
 
-// uncontracted ends a call of which no tier keeps the contract, or one that does only by its owner's word.
-func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
-	return c.turnedAway(c.nobody(refusal))
-}
-
 // sendNext makes the attempt at the tier that has a place for it durable.
 func (e *execution) sendNext(o *outcome) (sent, over bool) {
 	if !e.durable(e.op.Dispatch(e.next)) {
