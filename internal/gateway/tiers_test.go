@@ -476,4 +476,3 @@ func TestTierOfAReplay(t *testing.T) {
 	}
 	r.calls("again", 2)
 }
-
