@@ -127,7 +127,7 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 func (c *call) plainStart() bool {
 	l := c.course.leg()
 	m := c.g.policy.Known(l.sends)
-	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.Images) && !no(m.JSONSchema))
+	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.JSONSchema))
 }
 
 func no(b *bool) bool { return b != nil && !*b }
