@@ -351,6 +351,9 @@ func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 // advance has the next tier that may answer make an attempt, behind one whose tier failed. sent says that it is
 // durable, over that the operation has ended.
 func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
+	if o.visible { // it has answered, as far as it did
+		return false, false
+	}
 	e.leaves(failedStop(o))
 	if d.Action != fallback.Next || d.Approval {
 		return false, false
