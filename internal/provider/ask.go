@@ -44,8 +44,8 @@ const hole = 0
 // but its own.
 var bodyMark = []byte("\nbody json\n")
 
-// Ask takes a request apart. form is its canonical form as package idempotency makes it. With Why [Drawn] Text and Rest are
-// there too, for who takes an answer of a draw, as a last resort may; with any other rule they are not.
+// Ask takes a request apart. form is its canonical form as package idempotency makes it. With Why [Drawn] or [NoTemper]
+// Text and Rest are there too, for who takes an answer of a draw, as a last resort may; with any other rule they are not.
 func Ask(call *Call, form []byte) Asked {
 	at := bytes.Index(form, bodyMark)
 	read, known := askers[call.Endpoint]
@@ -69,8 +69,6 @@ func Ask(call *Call, form []byte) Asked {
 		return Asked{Why: TooLong}
 	case strings.TrimSpace(a.Text) == "":
 		return Asked{Why: LastTurn}
-	case a.Why == NoTemper:
-		return Asked{Why: NoTemper}
 	}
 	start := text.Offset(form)
 	a.Rest = append(append(append(a.Rest, form[:start]...), hole), form[start+len(text):]...)
