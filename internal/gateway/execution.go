@@ -86,6 +86,8 @@ type execution struct {
 	served    string
 	fallback  string    // what was decided about other tiers
 	seen      *sighting // under its derived key
+	asks      *asked    // by what its answer is found for others; nil: by nothing
+	kept      *keeping  // its answer, on the way there
 	answered  *stored
 	word      lateWord // what is to land
 }
@@ -93,7 +95,7 @@ type execution struct {
 // newExecution prepares what c asks for. The caller is its first client.
 func (g *edition) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
-		keep: c.key != "", rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
+		asks: c.asks(), keep: c.key != "", rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
 	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e
