@@ -232,13 +232,13 @@ func TestBR066(t *testing.T) {
 		streams bool
 	}{
 		"A":       {`cut:3`, true},
-		"B":       {`{"headers":{"Content-Type":"text/event-stream"},"body":` + quoted(noFinish) + `}`, true},
-		"C":       {`{"body":` + quoted(broken) + `}`, false},
+		"B":       {`{"headers":{"Content-Type":"text/event-stream"},"body":` + jsonText(noFinish) + `}`, true},
+		"C":       {`{"body":` + jsonText(broken) + `}`, false},
 		"D":       {`{"finish":"length"}`, true},
 		"plain":   {`{"finish":"length"}`, false},
 		"filter":  {`{"finish":"content_filter"}`, false},
-		"refusal": {`{"body":` + quoted(`{"id":"c","object":"chat.completion","model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"I will not"},"finish_reason":"stop"}]}`) + `}`, false},
-		"tool":    {`{"body":` + quoted(`{"id":"c","object":"chat.completion","model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":"x","tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`) + `}`, false},
+		"refusal": {`{"body":` + jsonText(`{"id":"c","object":"chat.completion","model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":null,"refusal":"I will not"},"finish_reason":"stop"}]}`) + `}`, false},
+		"tool":    {`{"body":` + jsonText(`{"id":"c","object":"chat.completion","model":"gpt-5","choices":[{"index":0,"message":{"role":"assistant","content":"x","tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`) + `}`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := cacheRig(t)
@@ -264,7 +264,7 @@ func TestBR066(t *testing.T) {
 	}
 }
 
-func quoted(s string) string {
+func jsonText(s string) string {
 	b, err := json.Marshal(s)
 	if err != nil {
 		panic(err)

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -101,6 +100,7 @@ type asked struct {
 	rest  []byte
 	text  string
 	why   provider.NoCache // Cacheable, Drawn or NoTemper
+	from  *original
 	at    time.Time        // ledger time
 
 	mu     sync.Mutex
@@ -137,7 +137,7 @@ func (c *call) asks() *asked {
 	if q.Rest == nil || several(c.body) {
 		return nil
 	}
-	c.question = &asked{conf: conf, rest: q.Rest, text: q.Text, why: q.Why, at: c.g.ledger.Now(),
+	c.question = &asked{conf: conf, rest: q.Rest, text: q.Text, why: q.Why, from: c.original(), at: c.g.ledger.Now(),
 		scope: cache.Scope{Env: c.g.policy.Env, Tenant: shelved(c.tenant), Workflow: c.wf.Name}}
 	return c.question
 }
@@ -155,16 +155,13 @@ func several(body []byte) bool {
 // tierScope is a tier as far as it makes the answer another one.
 type tierScope struct{ class, provider, model, prompt string }
 
-// scopeOf is a tier's scope for a request that came to provider for model.
-func scopeOf(t *policy.Tier, provider, model string) tierScope {
-	s := tierScope{provider: provider, model: model}
-	if t == nil {
-		return s
-	}
-	s.class = t.QualityClass + "/" + t.DataBoundary
-	s.provider, s.model = cmp.Or(t.Provider, provider), cmp.Or(t.Model, model)
-	if p := t.Prompt; p != nil {
-		s.prompt = fmt.Sprintf("%d %s", p.MaxTokens, p.System)
+// scopeOf is the scope of a tier as a request goes there. What its prompt makes of the request is a part of it, with the number
+// of examples that the client says it has.
+func (o *original) scopeOf(l *leg) tierScope {
+	t := &l.conf
+	s := tierScope{class: t.QualityClass + "/" + t.DataBoundary, provider: l.to.conf.Name, model: l.sends}
+	if l.prompt != nil {
+		s.prompt = fmt.Sprintf("%d %#v", o.shots, *l.prompt)
 	}
 	return s
 }
@@ -270,15 +267,7 @@ func (g *Gateway) keepMeaning(ctx context.Context, k *keeping, id string) {
 }
 
 // scope is the tier that the answer came from.
-func (e *execution) scope() tierScope {
-	var t *policy.Tier
-	for i := range e.wf.Tiers {
-		if e.wf.Tiers[i].Name == e.next.Tier {
-			t = &e.wf.Tiers[i]
-		}
-	}
-	return scopeOf(t, e.target.conf.Name, e.next.Model)
-}
+func (e *execution) scope() tierScope { return e.asks.from.scopeOf(e.course.leg()) }
 
 // cacheBounds are those of a workflow, also of one that is there no more.
 func (g *edition) cacheBounds(workflow string) cache.Bounds {

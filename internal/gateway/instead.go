@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 

@@ -47,15 +47,11 @@ func (c *call) cached() *Error {
 // tierScopes are the tiers whose answers stand for this call's: those that might have answered it; first: those that are equal
 // to the one that would be tried first.
 func (c *call) tierScopes(first bool) []tierScope {
-	name := c.target.conf.Name
-	if len(c.wf.Tiers) == 0 {
-		return []tierScope{scopeOf(nil, name, c.model)}
-	}
 	var list []tierScope
-	for i := range c.wf.Tiers {
-		t := &c.wf.Tiers[i]
-		if !first || i == 0 || t.QualityClass != "" && t.QualityClass == c.wf.Tiers[0].QualityClass {
-			list = append(list, scopeOf(t, name, c.model))
+	for i := range c.course.legs {
+		l := &c.course.legs[i]
+		if class := l.conf.QualityClass; !first || i == 0 || class != "" && class == c.course.legs[0].conf.QualityClass {
+			list = append(list, c.original().scopeOf(l))
 		}
 	}
 	return list

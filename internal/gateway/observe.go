@@ -25,6 +25,8 @@ type Observer interface {
 	CacheMiss(workflow, kind, reason string)
 	// Unkept is an answer that others will not find by its meaning, and why.
 	Unkept(workflow, reason string)
+	// Fallback is a step of a call from one tier to another, with the failure or the refusal that made it follow.
+	Fallback(workflow, from, to, reason string)
 }
 
 // Request is one request that was answered.
@@ -59,6 +61,8 @@ func (silent) Bulkhead(string, string, bool)    {}
 func (silent) CacheHit(string, string)          {}
 func (silent) CacheMiss(string, string, string) {}
 func (silent) Unkept(string, string)            {}
+
+func (silent) Fallback(string, string, string, string) {}
 
 func (c *call) observe() {
 	source := c.source
