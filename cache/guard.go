@@ -51,9 +51,10 @@ func read(text string, at time.Time) []string {
 	r.spell()
 	r.polite()
 	r.front()
+	r.end()
+	r.between()
 	r.plurals()
 	r.articles()
-	r.end()
 	return r.words(text, at)
 }
 

@@ -52,7 +52,10 @@ var (
 )
 
 // told are verbs of answering: "can you explain" asks for no ability.
-var told = set(`explain summarize tell`)
+var told = set(`explain summarize tell recommend suggest`)
+
+// given are verbs of what is done for somebody, who stands behind them.
+var given = set(`give show help send write teach find get`)
 
 // questionWords begin a question in which the words that follow keep their order.
 var questionWords = set(`what who whom whose which when where why how`)
@@ -83,18 +86,17 @@ func (r *reading) politeStart() bool {
 		}
 	}
 	for _, p := range slices.Concat(pleas, requests) {
-		if n, ok := r.says(0, p); ok && (n < len(r.tokens) && r.tokens[n].kind != mark || r.at(n) == ",") {
+		if n, ok := r.says(0, p); ok && (n < len(r.tokens) && r.tokens[n].kind != mark || r.at(n) == ",") && r.at(n) != r.at(n-1) {
 			if r.at(n) == "," {
 				n++
 			}
 			return r.drop(0, n)
 		}
 	}
-	if n, ok := r.says(0, "can you"); ok && told[r.at(n)] {
-		return r.drop(0, n)
-	}
-	if n, ok := r.says(0, "could you"); ok && told[r.at(n)] {
-		return r.drop(0, n)
+	for _, p := range [...]string{"can you", "could you", "would you"} {
+		if n, ok := r.says(0, p); ok && (told[r.at(n)] || given[r.at(n)] && r.at(n+1) == "me") {
+			return r.drop(0, n)
+		}
 	}
 	for _, p := range inquiries {
 		if n, ok := r.says(0, p); ok && questionWords[r.at(n)] {
@@ -155,27 +157,36 @@ func (r *reading) drop(i, n int) bool {
 
 // front writes the ways to ask how something is done in one, and puts what it is done with behind it.
 func (r *reading) front() {
-	for _, p := range []string{"how can i", "how could i", "how to"} {
-		if n, ok := r.says(0, p); ok && len(r.tokens) >= n+2 && !states[r.at(n)] && r.tokens[n].kind == word {
-			r.tokens = append([]token{{text: "how"}, {text: "do"}, {text: "i"}}, r.tokens[n:]...)
+	for _, p := range [...]string{"how can i", "how could i", "how to"} {
+		if n, ok := r.says(0, p); ok && r.instructs(n) {
+			r.tokens = slices.Concat([]token{{text: "how"}, {text: "do"}, {text: "i"}}, r.tokens[n:])
 		}
 	}
-	if len(r.tokens) < 7 || !fronted[r.at(0)] {
+	if !fronted[r.at(0)] {
 		return
 	}
 	for i := 2; i <= 4; i++ {
-		if r.at(i) != "," {
-			continue
-		}
-		if n, ok := r.says(i+1, "how do i"); ok && !states[r.at(i+1+n)] {
+		if n, ok := r.says(i+1, "how do i"); ok && r.at(i) == "," && r.instructs(i+1+n) {
 			end := len(r.tokens)
 			for r.tokens[end-1].kind == mark {
 				end--
 			}
-			rest := slices.Concat(r.tokens[i+1:end], r.tokens[:i], r.tokens[end:])
-			r.tokens = rest
+			r.tokens = slices.Concat(r.tokens[i+1:end], r.tokens[:i], r.tokens[end:])
+			return
 		}
-		return
+	}
+}
+
+// instructs says that what is done begins at i: a verb, and none of a title's.
+func (r *reading) instructs(i int) bool {
+	return i+1 < len(r.tokens) && r.tokens[i].kind == word && !r.tokens[i].capital && !states[r.at(i)]
+}
+
+// between sorts the two that a text's last words compare.
+func (r *reading) between() {
+	k := len(r.tokens)
+	if k > 4 && symmetric[r.at(k-5)] && r.at(k-4) == "between" && r.at(k-2) == "and" && r.at(k-3) > r.at(k-1) {
+		r.tokens[k-3], r.tokens[k-1] = r.tokens[k-1], r.tokens[k-3]
 	}
 }
 
@@ -207,16 +218,15 @@ func (r *reading) plurals() {
 }
 
 // articles takes English articles out where they tell nothing apart: not before names, which are words otherwise, not before the last
-// word of a short text ("what is the matrix"), not as letters ("vitamin a").
+// word ("what is the matrix"), not as letters ("vitamin a").
 func (r *reading) articles() {
 	if !r.english {
 		return
 	}
-	short := len(r.tokens) <= 5
 	out := r.tokens[:0:0]
 	for i, t := range r.tokens {
 		next := strings.TrimSuffix(strings.ToLower(r.at(i+1)), exact)
-		plain := i+1 < len(r.tokens) && r.tokens[i+1].kind == word && !t.capital && !names[next] && !beings[next] && !short && !counted[next]
+		plain := i+2 < len(r.tokens) && r.tokens[i+1].kind == word && !t.capital && !names[next] && !beings[next] && !counted[next] && !afterArticle[next]
 		switch {
 		case t.kind != word || !plain:
 		case t.text == "the" && !questionWords[next]:

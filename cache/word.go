@@ -191,6 +191,9 @@ func (r *reading) amount(i int) {
 		r.tokens[i+1] = token{kind: mark, text: "%"}
 		r.cut(i+n, 1)
 	}
+	if name, ok := unitNames[r.at(i+1)]; ok {
+		r.tokens[i+1] = token{kind: quoted, text: name + exact}
+	}
 	if name, ok := currencies[r.at(i+1)]; ok {
 		r.tokens[i+1] = token{kind: word, text: name}
 	} else if name, ok := currencies[r.at(i-1)]; ok && r.tokens[i-1].kind == mark {

@@ -37,13 +37,13 @@ var englishOnly = set(`the what how does with and you when where why who which t
 
 // names are words that mean something else with a capital: countries, firms, products, organisations, months, languages of
 // programmers and of people. At the beginning of a sentence the capital does not tell.
-var names = set(`turkey polish march may august china japan chile jordan chad georgia mali togo niger guinea
+var names = set(`turkey polish march may august china chad
 	apple amazon meta target gap shell orange oracle go swift rust julia basic pascal dart elixir scratch lisp
 	word excel access teams windows office outlook edge chrome safari opera brave explorer drive slack zoom notion linear
 	discord signal telegram twitter snap square stripe block spring spark flask express react ember rails
-	puppet chef salt ant maven make fish shell mint arch debian fedora mercury mars venus saturn earth sun
-	moon reading nice bath cork split mobile bill mark frank rose grace hope faith joy will rob pat sue art dick john jack
-	dawn iris lily daisy violet amber crystal ginger basil olive pearl jade summer april june mike drew chase grant
+	puppet chef salt ant maven make fish shell mint arch debian fedora mercury
+	reading nice bath cork split mobile bill mark frank rose grace hope faith joy will rob pat sue art dick john jack
+	dawn iris lily daisy violet amber crystal ginger basil olive pearl jade summer mike drew chase grant
 	hunter mason cooper carter parker taylor baker cook smith king bishop pope bush rice wood stone brown black white green
 	gray grey gates jobs musk ford lincoln dodge jaguar puma mustang beetle fiesta focus visa discover ally matrix
 	acts numbers judges kings romans job mass lent bible lord god cat sky sun star mirror guardian times post economist
@@ -77,6 +77,12 @@ var numbers = map[string]int{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 
 // currencies that one sign and one code name.
 var currencies = pairs(`€ eur eur eur euro eur euros eur £ gbp gbp gbp`)
 
+// unitNames are units written out, where a number stands before them.
+var unitNames = pairs(`kilometer km kilometers km kilometre km kilometres km centimeter cm centimeters cm centimetre cm centimetres cm
+	millimeter mm millimeters mm millimetre mm millimetres mm kilogram kg kilograms kg kilo kg kilos kg gram g grams g milligram mg milligrams mg
+	milliliter ml milliliters ml millilitre ml millilitres ml kilobyte kB kilobytes kB megabyte MB megabytes MB gigabyte GB gigabytes GB
+	terabyte TB terabytes TB millisecond ms milliseconds ms`)
+
 // units that stand close to their numbers. Their case counts: Mb and MB, mW and MW.
 var units = set(`kg g mg µg t km m cm mm nm µm mi ft yd lb lbs oz l ml cl dl gal h hr hrs min mins s sec secs ms µs ns
 	B kB KB MB GB TB PB kb Mb Gb mb gb tb Kb KiB MiB GiB TiB kbps Mbps Gbps mbps gbps Hz kHz MHz GHz W kW MW GW kWh MWh mW V kV mV A mA
@@ -105,6 +111,13 @@ var iseStems = set(`organ real recogn summar optim minim maxim analy priorit cat
 	parameter modular container anonym harmon hypothes immun ital jeopard penal personal polar revolutional revolution rational
 	subsid sympath theor vandal victim crystall digit fertil idol industrial itemi monet national pressur steril terror vapor computer
 	equal energ econom familiar material maxim mechan motor organis patron pasteur satir scrutin social special trauma tranquil`)
+
+// afterArticle never stand behind an article: what looks like one there is a letter.
+var afterArticle = set(`in on at from to into is are was were be and or with of for by as if than that then the a an not does do has have when where
+	how why what who which can will`)
+
+// symmetric are nouns of which it is the same whether they are between one and another, or the other and the one.
+var symmetric = set(`difference differences distance similarity similarities`)
 
 // safePlurals are nouns of which one and many ask the same where no article and no number stands before them.
 var safePlurals = set(`list file string array image photo recipe dictionary function loop table column cookie cake egg tomato potato email
