@@ -90,7 +90,9 @@ func (e embedder) Embed(ctx context.Context, text string) ([]float32, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	var out struct{ Data []struct{ Embedding []float32 } }
+	var out struct {
+		Data []struct{ Embedding []float32 }
+	}
 	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || len(out.Data) != 1 {
 		return nil, fmt.Errorf("%d, %w", resp.StatusCode, err)
 	}
@@ -219,6 +221,7 @@ func TestCacheFirstIsForOneAnswer(t *testing.T) {
 	absent := question("first", "tell me a joke").vary(`"temperature":0,`, ``)
 	tools := question("first", "order it").vary(`"temperature":0`, `"temperature":0,"tools":[{"type":"function","function":{"name":"order","parameters":{}}}],"tool_choice":"none"`)
 	told := question("first", "and now?").vary(`"messages":[`, `"messages":[{"role":"user","content":"order it"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"order","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"done"},`)
+	r.cachedFor(absent) // for the last resort
 	for _, q := range []request{absent, tools, told} {
 		if n := r.upstream(func() {
 			for range 3 {
