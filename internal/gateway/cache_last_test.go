@@ -58,7 +58,7 @@ func said(t *testing.T, a *answered) string {
 // What finally fails is answered by a template, by meaning, by a fixed text, in this order; it is on record as the failure that
 // it is, and its key is free (semantics 14).
 func TestLastResort(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	made := r.cachedFor(question("charm", "Why buy the lamp?"))
 	r.down(`{"status":503}`)
 	a := r.must(question("charm", "Why  buy the lamp? ").key("k1"), 200)
@@ -91,7 +91,7 @@ func TestLastResort(t *testing.T) {
 
 // By its meaning an answer is found as well where a temperature was left out: what counts is that there is one at all.
 func TestLastResortByMeaning(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	q := question("last", "Which sizes are there?").vary(`"temperature":0,`, ``)
 	r.cachedFor(q)
 	r.source(r.must(q, 200), "openai")
@@ -108,7 +108,7 @@ func TestLastResortByMeaning(t *testing.T) {
 
 // A fixed text comes in the form of each API, plain and as a stream.
 func TestDefaultInEachForm(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	r.down(`{"status":503}`)
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{"model":"gpt-5","messages":[{"role":"user","content":"q"}]}`,
@@ -139,7 +139,7 @@ func TestDefaultInEachForm(t *testing.T) {
 
 // What is the client's own fault, what is open, and what waits in a lane is not answered by something else.
 func TestNoLastResort(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	for op, c := range map[string]struct {
 		step   string
 		q      request
@@ -165,7 +165,7 @@ func TestNoLastResort(t *testing.T) {
 
 // Who is refused before anything is written is answered as well, and nothing is written of it.
 func TestLastResortOfARefusal(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	r.always("busy", `{"hold":"gate"}`)
 	var all sync.WaitGroup
 	all.Go(func() { r.must(question("narrow", "op=busy"), 200) })
@@ -184,7 +184,7 @@ func TestLastResortOfARefusal(t *testing.T) {
 
 // Requests with one key that wait for one execution all get what stands in its place, and the next one runs.
 func TestLastResortOfFollowers(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	r.script("all", `{"hold":"gate","status":503}`)
 	q := question("always", "op=all")
 	var all sync.WaitGroup
@@ -203,7 +203,7 @@ func TestLastResortOfFollowers(t *testing.T) {
 
 // The index is the ledger's: a restart keeps it, a purge empties both, and what is over is found no more.
 func TestCacheOutlivesItsProcess(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	byMeaning, byTemplate := question("first", "is it kept?"), question("charm", "Why buy the lamp?")
 	r.cachedFor(byMeaning)
 	made := r.cachedFor(byTemplate)
@@ -228,7 +228,7 @@ func TestCacheOutlivesItsProcess(t *testing.T) {
 
 // A purge that another process made counts here too: the log decides, not the index.
 func TestCacheRowDecides(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	q := question("first", "is it there?")
 	id := r.cachedFor(q).header.Get("Holdfast-Intent")
 	if err := r.store.Uncache(context.Background(), []ledger.CachedRef{{Intent: id, Kind: ledger.CachedSemantic}}); err != nil {
@@ -239,7 +239,7 @@ func TestCacheRowDecides(t *testing.T) {
 
 // A workflow keeps no more entries than it may: the oldest go, with their rows.
 func TestCacheBound(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	for _, text := range []string{"question one", "question two", "question three"} {
 		r.cachedFor(question("small", text))
 	}
@@ -250,7 +250,7 @@ func TestCacheBound(t *testing.T) {
 
 // An embedder that does not answer costs a look-up, and no call.
 func TestCacheWithoutEmbedder(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	q := question("first", "is it known?")
 	r.cachedFor(q)
 	r.fails("embeddings", `{"status":503}`)

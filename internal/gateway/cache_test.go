@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
@@ -63,41 +61,13 @@ workflows:
 `
 
 func cacheRig(t *testing.T) *rig {
+	t.Helper()
+	// The embedder's connections, which nobody needs any more, are the default transport's.
+	t.Cleanup(func() { http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
 	return newRig(t, withCache)
 }
 
-func withCache(c *rigConfig) {
-	c.yaml, c.embedder = caching, func(r *rig) gateway.Embedder { return embedder{r.sim} }
-}
-
-// embedder asks the simulator.
-type embedder struct{ sim *sim.Server }
-
-func (e embedder) Space() string { return "sim" }
-
-func (e embedder) Embed(ctx context.Context, text string) ([]float32, error) {
-	body, err := json.Marshal(map[string]string{"model": "text-embedding-3-small", "input": text})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, "POST", e.sim.URL()+"/v1/embeddings", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer sk-a")
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	var out struct {
-		Data []struct{ Embedding []float32 }
-	}
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || len(out.Data) != 1 {
-		return nil, fmt.Errorf("%d, %w", resp.StatusCode, err)
-	}
-	return out.Data[0].Embedding, nil
-}
+func withCache(c *rigConfig) { c.yaml = caching }
 
 // question is a chat of one tenant with temperature 0.
 func question(workflow, text string) request {
