@@ -81,6 +81,7 @@ func FuzzMatch(f *testing.F) {
 	f.Add("商品 {product} の魅力を教えて", "商品 急須 の魅力を教えて")
 	f.Add("{a} and {b} now", "x and y and z now")
 	f.Add("{{{a}}}x", "{ }x")
+	f.Add("0{0}", "00\x82")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		p, err := cache.ParsePattern("t", pattern)
 		if err != nil {

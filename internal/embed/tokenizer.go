@@ -26,13 +26,18 @@ type vocabulary interface {
 
 func (t *tokenizer) size() int { return t.model.size() }
 
+// maxNormal bounds a text that is being normalized, in bytes: a file may say that each letter becomes two, and again.
+const maxNormal = 8 * maxModelText
+
 // encode returns a text's tokens, at most so many. Those that stand for what is unknown are left out, as model2vec leaves them out.
 func (t *tokenizer) encode(text string, most int) []int {
 	if !utf8.ValidString(text) {
 		text = string([]rune(text))
 	}
 	for _, f := range t.normalize {
-		text = f(text)
+		if text = f(text); len(text) > maxNormal {
+			text = text[:maxNormal]
+		}
 	}
 	words := []string{text}
 	for _, f := range t.split {
