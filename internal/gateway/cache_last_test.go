@@ -327,3 +327,31 @@ func TestNoLastResortForWhatIsHeld(t *testing.T) {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
 }
+
+// An answer stands for those of the tier that gave it: given first it is only where that tier, or one of its class, would be asked
+// first; as the last resort wherever it might have answered.
+func TestCacheOfATier(t *testing.T) {
+	r := cacheRig(t)
+	down := func(model string, times int) {
+		t.Helper()
+		if err := r.sim.AddRules(sim.Rule{Match: sim.Match{Endpoint: "chat.completions", Model: model}, Steps: []sim.Step{r.step(`{"status":503}`)}, Times: times}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, workflow := range []string{"apart", "equal"} {
+		q := question(workflow, "is it there?")
+		down("gpt-5", 1)
+		r.source(r.cachedFor(q), "flash")
+		want := "pro"
+		if workflow == "equal" {
+			want = "cache:semantic"
+		}
+		r.source(r.must(q, 200), want)
+	}
+	down("gpt-5", -1)
+	down("gpt-5-mini", -1)
+	r.source(r.must(question("apart", "is it  THERE?").with("Holdfast-Owner", ""), 200), "cache:semantic")
+	if a := r.must(question("apart", "and this?"), 502); a.code() != "all_tiers_failed" {
+		t.Errorf("%v", a.header)
+	}
+}

@@ -57,6 +57,16 @@ workflows:
     retry: {max_attempts: 1}
     bridge_after: 20ms
     cache: {default: "We are busy just now."}
+  apart:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: openai, model: gpt-5}, {name: flash, provider: openai, model: gpt-5-mini}]
+    cache: {first: true, semantic: {embedder: main}}
+  equal:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: openai, model: gpt-5, quality_class: a}, {name: flash, provider: openai, model: gpt-5-mini, quality_class: a}]
+    cache: {first: true, semantic: {embedder: main}}
   always:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
