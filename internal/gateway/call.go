@@ -88,6 +88,9 @@ type call struct {
 	departed  atomic.Bool
 	unwatch   func() bool
 
+	question *asked // what an earlier answer is found by, once it was looked at
+	looked   bool
+
 	job    *queue.Job // whose worker this call is
 	unmet  string     // the policy's word for why no tier keeps the contract of a job
 	review bool       // it is written down for its owner

@@ -105,7 +105,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if e.declines() && provider.Declined(said) {
 		return e.declined(resp, body)
 	}
-	e.succeed(resp, success{body: body, usage: p.Usage})
+	e.succeed(resp, success{body: body, usage: p.Usage, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool})
 	return nil
 }
 

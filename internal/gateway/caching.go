@@ -1,0 +1,297 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/cache"
+	"github.com/holdfast-ai/holdfast/internal/embed"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// caching is a workflow's cache as its policy makes it.
+type caching struct {
+	first     bool // look before calling
+	sampled   bool // … also for what is drawn
+	templates []template
+	semantic  *semantic
+	bounds    cache.Bounds
+	text      string // cache.default
+}
+
+type template struct {
+	*cache.Pattern
+	ttl time.Duration
+}
+
+type semantic struct {
+	embedder  embed.Embedder
+	threshold float64
+	ttl       time.Duration
+}
+
+// caches compiles the caches of a configuration, by workflow.
+func caches(cfg *policy.Config) (map[string]*caching, error) {
+	embedders, err := embed.Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	byName := map[string]*caching{}
+	for i := range cfg.Workflows {
+		w := &cfg.Workflows[i]
+		c, err := newCaching(&w.Cache, embedders)
+		if err != nil {
+			return nil, fmt.Errorf("workflows.%s.cache: %w", w.Name, err)
+		}
+		if c != nil {
+			byName[w.Name] = c
+		}
+	}
+	return byName, nil
+}
+
+// newCaching is nil where there is nothing to find.
+func newCaching(p *policy.Cache, embedders map[string]embed.Embedder) (*caching, error) {
+	c := &caching{first: p.First, sampled: p.Sampled, text: p.Default}
+	for i := range p.Template {
+		t := &p.Template[i]
+		pattern, err := cache.ParsePattern(t.Name, t.Pattern)
+		if err != nil {
+			return nil, fmt.Errorf("template[%d].pattern: %w", i, err)
+		}
+		c.templates = append(c.templates, template{pattern, t.TTL})
+	}
+	if s := p.Semantic; s != nil {
+		c.bounds.Entries = s.MaxEntries
+		c.semantic = &semantic{embedders[s.Embedder], s.Threshold, s.TTL} // check has looked for the name
+	}
+	if len(c.templates) == 0 && c.semantic == nil && c.text == "" {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// finds says that there is more than a fixed text.
+func (c *caching) finds() bool { return len(c.templates) > 0 || c.semantic != nil }
+
+// asked is what a request asks, for as long as it or its answer is looked for.
+type asked struct {
+	*meaning
+	conf  *caching
+	scope cache.Scope       // without a tier
+	rest  [sha256.Size]byte // of all else than the text
+	why   provider.NoCache  // Cacheable, Drawn or NoTemper
+	from  *original
+}
+
+// meaning is a text and its vector.
+type meaning struct {
+	text string
+	at   time.Time // ledger time
+
+	mu     sync.Mutex
+	vector cache.Vector // once it is made
+	failed error        // … or could not be
+}
+
+// shelved is the tenant under which an entry stands.
+func shelved(tenant string) string {
+	if mutant.On("cache-key-without-tenant") {
+		return ""
+	}
+	return tenant
+}
+
+// caching is the call's cache, nil where it is to have none: what acts, or only observes, is done or fails, and a job waits in
+// its lane (interface.md §5).
+func (c *call) caching() *caching {
+	if c.wf == nil || c.tool != nil || c.job != nil || c.by != nil || c.hold || c.effect != ledger.EffectGeneration || c.wf.Mode == policy.Observe || !c.spec.Known || c.approves() {
+		return nil
+	}
+	return c.g.caches[c.wf.Name]
+}
+
+// asks is the call's question, nil where no earlier answer can stand for its own.
+func (c *call) asks() *asked {
+	conf := c.caching()
+	if c.looked || conf == nil || !conf.finds() {
+		return c.question
+	}
+	c.looked = true
+	r := c.keyed()
+	q := provider.Ask(&c.spec, c.keyer().Canonical(nil, &r))
+	if q.Rest == nil || several(c.body) {
+		return nil
+	}
+	c.question = &asked{meaning: &meaning{text: q.Text, at: c.g.ledger.Now()}, conf: conf, rest: sha256.Sum256(q.Rest), why: q.Why, from: c.original(),
+		scope: cache.Scope{Env: c.g.policy.Env, Tenant: shelved(c.tenant), Workflow: c.wf.Name}}
+	return c.question
+}
+
+// several says that more than one answer is wanted: each would have to be whole, and which are is not told.
+func several(body []byte) bool {
+	for _, path := range []string{"n", "generationConfig.candidateCount", "generation_config.candidate_count"} {
+		if n := gjson.GetBytes(body, path); n.Exists() && n.Type != gjson.Null && n.Num != 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// tierScope is a tier as far as it makes the answer another one.
+type tierScope struct{ class, provider, model, prompt string }
+
+// scopeOf is the scope of a tier as a request goes there. What its prompt makes of the request is a part of it, with the number
+// of examples that the client says it has.
+func (o *original) scopeOf(l *leg) tierScope {
+	t := &l.conf
+	s := tierScope{class: t.QualityClass + "/" + t.DataBoundary, provider: l.to.conf.Name, model: l.sends}
+	if l.prompt != nil {
+		s.prompt = fmt.Sprintf("%d %#v", o.shots, *l.prompt)
+	}
+	return s
+}
+
+// in is the question to a tier.
+func (a *asked) in(t tierScope) cache.Question {
+	s := a.scope
+	s.Class, s.Provider, s.Model, s.Prompt = t.class, t.provider, t.model, t.prompt
+	return cache.Ask(&s, a.rest[:], a.text)
+}
+
+// match is the first of the workflow's templates that the text is.
+func (a *asked) match() (*cache.Match, time.Duration) {
+	for i := range a.conf.templates {
+		t := &a.conf.templates[i]
+		if m, ok := t.Match(a.text); ok {
+			return m, t.ttl
+		}
+	}
+	return nil, 0
+}
+
+// embed is the text's vector, made once.
+func (m *meaning) embed(ctx context.Context, by embed.Embedder) (cache.Vector, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.vector.Steps != nil || m.failed != nil {
+		return m.vector, m.failed
+	}
+	v, err := by.Embed(ctx, m.text)
+	if err == nil {
+		m.vector, err = cache.Quantize(v)
+	}
+	if err != nil && ctx.Err() == nil {
+		m.failed = err
+	}
+	return m.vector, err
+}
+
+// keeping is an answer on its way to those who ask the same. It holds nothing of the request but its last text: it may wait.
+type keeping struct {
+	*meaning
+	conf             *caching
+	tenant, workflow string
+	question         cache.Question
+	templates        []*cache.Entry // at most one, which goes with the settlement
+}
+
+// keepable is nil for an answer that is for its own request alone: one that is not whole, or not an answer, would be given
+// again and again (BR-066).
+func (e *execution) keepable(resp *upstream.Response, s *success) *keeping {
+	if e.asks == nil || s.unrecorded || resp.Status != 200 || (!provider.Keepable(&e.spec, s.finish, s.tool, s.hosted) || refuses(s.body)) && !mutant.On("cache-serves-partial") {
+		return nil
+	}
+	a := e.asks
+	k := &keeping{meaning: a.meaning, conf: a.conf, tenant: a.scope.Tenant, workflow: a.scope.Workflow, question: a.in(a.from.scopeOf(e.course.leg()))}
+	if m, ttl := a.match(); m != nil {
+		t := k.entry(e.op.ID(), cache.Template, k.question.TemplateKey(m), e.g.ledger.Now(), ttl)
+		t.Template = m.Template
+		k.templates = []*cache.Entry{t}
+	}
+	return k
+}
+
+func (k *keeping) entry(id string, kind cache.Kind, key cache.Key, now time.Time, ttl time.Duration) *cache.Entry {
+	return &cache.Entry{Intent: id, Tenant: k.tenant, Workflow: k.workflow, Kind: kind, Key: key, Partition: k.question.Partition, Made: now, Expires: now.Add(ttl)}
+}
+
+// rows are what goes with the settlement.
+func (k *keeping) rows() []ledger.Cached {
+	if k == nil || len(k.templates) == 0 {
+		return nil
+	}
+	return []ledger.Cached{row(k.templates[0])}
+}
+
+// offer has an answer found that is on record. Its vector takes a call of its own, so it comes behind the answer, and is left
+// out where too many wait for theirs.
+func (g *Gateway) offer(k *keeping, id string) {
+	g.answers.put(k.conf.bounds, k.templates...)
+	if k.conf.semantic == nil {
+		return
+	}
+	if !g.answers.later(func(ctx context.Context) { g.keepMeaning(ctx, k, id) }) {
+		g.observer.Unkept(k.workflow, "too_many_waiting")
+	}
+}
+
+func (g *Gateway) keepMeaning(ctx context.Context, k *keeping, id string) {
+	if _, err := k.embed(ctx, k.conf.semantic.embedder); err != nil {
+		g.observer.Unkept(k.workflow, "no_vector")
+		g.logger.Debug("an answer is not found by its meaning: its question has no vector", "intent", id, "error", err)
+		return
+	}
+	s := k.conf.semantic
+	e := k.entry(id, cache.Semantic, k.question.SemanticKey(s.embedder.Space(), k.at), g.ledger.Now(), s.ttl)
+	e.Vector = k.vector
+	if err := g.log.Cache(id, row(e)); err != nil {
+		g.observer.Unkept(k.workflow, "not_on_record")
+		g.logger.Debug("an answer is not found by its meaning: that is not on record", "intent", id, "error", err)
+		return
+	}
+	g.answers.put(k.conf.bounds, e)
+}
+
+// cacheBounds are those of a workflow, also of one that is there no more.
+func (g *edition) cacheBounds(workflow string) cache.Bounds {
+	if c := g.caches[workflow]; c != nil {
+		return c.bounds
+	}
+	return cache.Bounds{}
+}
+
+// refusals are how a model that will not answer says so although it ended by itself.
+var refusals = [][]byte{[]byte(`"type":"refusal"`), []byte(`"type": "refusal"`), []byte(`"type":"response.refusal`), []byte(`"type": "response.refusal`)}
+
+// refuses says that an answer is, or holds, a refusal: a finish reason does not tell. In a text its quotes are escaped.
+func refuses(body []byte) bool {
+	for _, form := range refusals {
+		if bytes.Contains(body, form) {
+			return true
+		}
+	}
+	const blanks = " \t\r\n"
+	for rest := body; ; {
+		at := bytes.Index(rest, []byte(`"refusal"`))
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(`"refusal"`):]
+		value, isMember := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
+		value = bytes.TrimLeft(value, blanks)
+		if isMember && len(value) > 1 && value[0] == '"' && value[1] != '"' {
+			return true
+		}
+	}
+}
