@@ -1,0 +1,196 @@
+package translate
+
+import "slices"
+
+// conversation is a request as every side means it. Texts are JSON strings as the client wrote them.
+type conversation struct {
+	system []value
+	turns  []turn
+	tools  []tool
+	choice choice
+	format *format
+
+	maxTokens, temperature, topP, topK, seed, frequency, presence setting
+	effort, budget                                                setting // a level; a number of tokens to think with
+	stop                                                          []value
+	stopAt                                                        string
+	user                                                          setting
+
+	stream bool
+	usage  bool // of the stream
+}
+
+type role int
+
+const (
+	fromUser role = iota
+	fromModel
+	fromSystem // an instruction amid the conversation
+	fromTools  // the results of the calls of the turn before
+)
+
+type turn struct {
+	role  role
+	at    string
+	parts []part
+}
+
+type kind int
+
+const (
+	text kind = iota
+	image
+	document
+	call
+	result
+)
+
+// part is a piece of a turn. Which fields count depends on its kind.
+type part struct {
+	kind kind
+	at   string
+
+	text value // text
+
+	mime, data string // image, document: base64
+	url        value  // image: instead of both
+	title      value  // document: its name, or nil
+
+	id, name string // call, result
+	args     value  // call: a JSON object
+
+	texts  []value // result
+	failed bool    // result: what it says is an error
+}
+
+type tool struct {
+	at          string
+	name        string
+	description value
+	schema      value // nil: no parameters
+	strict      bool
+}
+
+// choice says which tools may be called.
+type choice struct {
+	at     string
+	mode   mode
+	name   string // of the tool, for one
+	serial string // the field that forbids several calls at once, or ""
+}
+
+type mode int
+
+const (
+	auto mode = iota
+	none
+	anyTool
+	one
+)
+
+// format is the JSON that the answer's text must be.
+type format struct {
+	at          string
+	schema      value // nil: any object
+	description value
+	strict      bool
+}
+
+// check holds what is true of every conversation that can be handed on, whatever its words.
+func (j *job) check(c *conversation) {
+	if len(c.turns) == 0 {
+		j.wrong("messages", "an array with a message")
+		return
+	}
+	names := map[string]string{} // of the calls that have no result yet, by id
+	for i := range c.turns {
+		t := &c.turns[i]
+		if len(t.parts) == 0 {
+			j.fail(t.at, "an empty message is refused by other providers")
+		}
+		if len(names) > 0 && t.role != fromTools {
+			j.fail(t.at, "a tool call of the message before has no result, which every other provider refuses")
+		}
+		switch t.role {
+		case fromTools:
+			j.answer(t, names)
+		case fromModel:
+			j.calls(t, names)
+		}
+	}
+	if last := c.turns[len(c.turns)-1]; last.role != fromUser && last.role != fromTools {
+		j.fail(last.at, "a conversation that ends with this message is continued by one provider and answered by another")
+	}
+	j.checkTools(c)
+}
+
+func (j *job) calls(t *turn, names map[string]string) {
+	for _, p := range t.parts {
+		if p.kind != call {
+			continue
+		}
+		if _, twice := names[p.id]; twice {
+			j.wrong(p.at+".id", "the id of one call alone")
+		}
+		names[p.id] = p.name
+	}
+}
+
+// answer gives each result the name of its call: Gemini goes by names.
+func (j *job) answer(t *turn, names map[string]string) {
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.kind != result {
+			continue
+		}
+		name, ok := names[p.id]
+		if !ok {
+			j.fail(p.at, "it answers no call of the message before")
+			return
+		}
+		p.name = name
+		delete(names, p.id)
+	}
+	if len(names) > 0 {
+		j.fail(t.at, "a tool call of the message before has no result, which every other provider refuses")
+	}
+}
+
+func (j *job) checkTools(c *conversation) {
+	for i, t := range c.tools {
+		if slices.ContainsFunc(c.tools[:i], func(o tool) bool { return o.name == t.name }) {
+			j.wrong(t.at, "the only tool of its name")
+		}
+	}
+	if len(c.tools) == 0 && c.choice.mode > none {
+		j.wrong(c.choice.at, "possible without tools")
+	}
+	if c.choice.mode == one && !slices.ContainsFunc(c.tools, func(t tool) bool { return t.name == c.choice.name }) {
+		j.wrong(c.choice.at, "the name of one of the tools")
+	}
+}
+
+// hasCalls reports whether the history holds calls of tools.
+func (c *conversation) hasCalls() (at string, ok bool) {
+	for _, t := range c.turns {
+		for _, p := range t.parts {
+			if p.kind == call {
+				return p.at, true
+			}
+		}
+	}
+	return "", false
+}
+
+// forced reports whether the model must call a tool.
+func (c *conversation) forced() bool { return c.choice.mode == anyTool || c.choice.mode == one }
+
+// strict is the path of a tool whose arguments must match their schema, or "".
+func (c *conversation) strict() string {
+	for _, t := range c.tools {
+		if t.strict {
+			return t.at
+		}
+	}
+	return ""
+}

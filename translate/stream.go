@@ -1,0 +1,117 @@
+package translate
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/holdfast-ai/holdfast/internal/sse"
+)
+
+// Events translates a stream while it arrives. It holds one event of the far side's and nothing of what it handed out.
+// It is not safe for concurrent use.
+type Events struct {
+	call  *Call
+	p     sse.Parser
+	d     decoder
+	out   []byte
+	stray []byte // lines outside any event: Gemini reports errors there
+	err   error
+}
+
+// strayBytes bounds a report outside any event.
+const strayBytes = 64 << 10
+
+// Events begins the translation of the stream that answers the call.
+func (c *Call) Events() *Events {
+	e := &Events{call: c, p: sse.Parser{Max: c.opts.EventBytes}}
+	e.p.Stray = func(line []byte) {
+		if len(e.stray)+len(line) < strayBytes {
+			e.stray = append(append(e.stray, line...), '\n')
+		}
+	}
+	if c.From == OpenAIChat {
+		e.d = c.decoder(&openAIStream{out: &e.out, want: c.usage})
+	} else {
+		e.d = c.decoder(&anthropicStream{out: &e.out})
+	}
+	return e
+}
+
+// Feed takes the next bytes of the far side's stream and returns the bytes for the client that follow from them, often none.
+// They are valid until the next call.
+//
+// An error ends the stream: the bytes then end with an event that reports it in the client's form, unless the client has its
+// whole answer already. It is a [*Fault] that the far side reported, a [*Mismatch], or wraps ErrMalformed or sse.ErrTooLarge.
+func (e *Events) Feed(p []byte) ([]byte, error) {
+	e.out = e.out[:0]
+	if e.err == nil {
+		e.settle(e.p.Feed(p, e.event))
+	}
+	return e.out, e.err
+}
+
+// Close ends the stream and returns what is left to tell the client. Its error is ErrCut if the far side's answer was not
+// finished; the bytes are none then, and it is for the caller to say how the answer ends (see [Events.Fail]).
+func (e *Events) Close() ([]byte, error) {
+	e.out = e.out[:0]
+	if e.err != nil {
+		return e.out, e.err
+	}
+	e.settle(e.p.Close(e.event))
+	if e.err == nil && len(e.stray) > 0 && !e.d.over() {
+		if v := parse(e.stray); v != nil {
+			if f := e.call.reported(v); f != nil {
+				e.settle(f)
+			}
+		}
+	}
+	if e.err == nil {
+		if err := e.d.close(); err != nil {
+			e.err = err
+		}
+	}
+	return e.out, e.err
+}
+
+// Fail is an event that ends the stream with an error, in the client's form.
+func (e *Events) Fail(f *Fault) []byte { return e.call.errorEvent(nil, f) }
+
+func (e *Events) settle(err error) {
+	if err == nil {
+		return
+	}
+	e.err = err
+	f := &Fault{}
+	if !errors.As(err, &f) {
+		f = &Fault{Status: 502, Kind: Server, Message: err.Error()}
+	}
+	e.out = e.call.errorEvent(e.out, f)
+}
+
+func (e *Events) event(ev sse.Event) error {
+	if e.d.over() {
+		return nil
+	}
+	data := validUTF8(ev.Data)
+	if len(data) > 0 && data[0] == '{' {
+		if v := parse(data); v != nil {
+			if f := e.call.reported(v); f != nil {
+				return f
+			}
+		}
+	}
+	return e.d.event(data)
+}
+
+func malformedEvent() error {
+	return fmt.Errorf("%w: an event of the stream is not a JSON object", ErrMalformed)
+}
+
+// validUTF8 replaces what is no UTF-8, byte by byte, as readers of event streams do.
+func validUTF8(b []byte) []byte {
+	if utf8.Valid(b) {
+		return b
+	}
+	return []byte(string([]rune(string(b))))
+}
