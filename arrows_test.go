@@ -24,6 +24,8 @@ var bans = []struct {
 	{"idempotency", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
 		"keys are a pure function of the request"},
 	{"signal", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a signal is a pure function of the answer"},
+	{"translate", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
+		"a translation is a pure function of the bytes"},
 	{"internal/provider", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "wire formats decide nothing"},
 	{"breaker", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
 		"a mechanism knows no database, wire or page, and not what a result means"},
@@ -58,7 +60,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "translate", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "internal/route"}
 
 type pkg struct {
 	ImportPath string

@@ -42,7 +42,10 @@ const (
 )
 
 // usage counts tokens. in includes cached and written, out includes thought.
-type usage struct{ in, cached, written, out, thought int64 }
+type usage struct {
+	known                             bool
+	in, cached, written, out, thought int64
+}
 
 // decoder is the far side's part of an answer.
 type decoder interface {

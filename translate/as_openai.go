@@ -51,8 +51,11 @@ func (a *openAIAnswer) bytes() ([]byte, error) {
 		m = append(m, "tool_calls", calls)
 	}
 	choice := doc{"index", 0, "message", m, "logprobs", nil, "finish_reason", openAIFinish[a.finish]}
-	return doc{"id", a.id, "object", "chat.completion", "created", a.created, "model", a.model, "choices", list{choice},
-		"usage", openAIUsageDoc(a.ending.usage)}.bytes(), nil
+	d := doc{"id", a.id, "object", "chat.completion", "created", a.created, "model", a.model, "choices", list{choice}}
+	if a.ending.usage.known {
+		d = append(d, "usage", openAIUsageDoc(a.ending.usage))
+	}
+	return d.bytes(), nil
 }
 
 // openAIStream writes chat.completion.chunk events.
@@ -94,7 +97,7 @@ func (s *openAIStream) done(e ending) {
 		s.delta(doc{"refusal", e.why}, nil)
 	}
 	s.delta(doc{}, openAIFinish[e.finish])
-	if s.want {
+	if s.want && e.usage.known {
 		s.chunk(list{}, openAIUsageDoc(e.usage))
 	}
 	*s.out = append(*s.out, "data: [DONE]\n\n"...)

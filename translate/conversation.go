@@ -102,20 +102,21 @@ func (j *job) check(c *conversation) {
 		j.wrong("messages", "an array with a message")
 		return
 	}
-	names := map[string]string{} // of the calls that have no result yet, by id
+	var open []part // the calls that have no result yet
 	for i := range c.turns {
 		t := &c.turns[i]
 		if len(t.parts) == 0 {
 			j.fail(t.at, "an empty message is refused by other providers")
 		}
-		if len(names) > 0 && t.role != fromTools {
-			j.fail(t.at, "a tool call of the message before has no result, which every other provider refuses")
-		}
 		switch t.role {
 		case fromTools:
-			j.answer(t, names)
-		case fromModel:
-			j.calls(t, names)
+			j.answer(t, open)
+			open = nil
+		default:
+			if len(open) > 0 {
+				j.fail(t.at, unanswered)
+			}
+			open = j.calls(t)
 		}
 	}
 	if last := c.turns[len(c.turns)-1]; last.role != fromUser && last.role != fromTools {
@@ -124,36 +125,37 @@ func (j *job) check(c *conversation) {
 	j.checkTools(c)
 }
 
-func (j *job) calls(t *turn, names map[string]string) {
+const unanswered = "a tool call of the message before has no result, which every other provider refuses"
+
+func (j *job) calls(t *turn) (open []part) {
 	for _, p := range t.parts {
 		if p.kind != call {
 			continue
 		}
-		if _, twice := names[p.id]; twice {
+		if slices.ContainsFunc(open, func(o part) bool { return o.id == p.id }) {
 			j.wrong(p.at+".id", "the id of one call alone")
 		}
-		names[p.id] = p.name
+		open = append(open, p)
 	}
+	return open
 }
 
-// answer gives each result the name of its call: Gemini goes by names.
-func (j *job) answer(t *turn, names map[string]string) {
-	for i := range t.parts {
-		p := &t.parts[i]
-		if p.kind != result {
-			continue
-		}
-		name, ok := names[p.id]
-		if !ok {
+// answer gives the results the names and the order of their calls: Gemini goes by both.
+func (j *job) answer(t *turn, open []part) {
+	results := make([]part, len(open))
+	for _, p := range t.parts {
+		i := slices.IndexFunc(open, func(o part) bool { return o.id == p.id })
+		if i < 0 || results[i].id != "" {
 			j.fail(p.at, "it answers no call of the message before")
 			return
 		}
-		p.name = name
-		delete(names, p.id)
+		p.name = open[i].name
+		results[i] = p
 	}
-	if len(names) > 0 {
-		j.fail(t.at, "a tool call of the message before has no result, which every other provider refuses")
+	if len(t.parts) < len(open) {
+		j.fail(t.at, unanswered)
 	}
+	t.parts = results
 }
 
 func (j *job) checkTools(c *conversation) {

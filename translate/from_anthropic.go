@@ -50,6 +50,7 @@ func (d *fromAnthropic) count(u value) {
 		return
 	}
 	c := &d.last.usage
+	c.known = true
 	fresh := c.in - c.cached - c.written
 	for name, n := range map[string]*int64{"input_tokens": &fresh, "cache_read_input_tokens": &c.cached,
 		"cache_creation_input_tokens": &c.written, "output_tokens": &c.out} {

@@ -51,7 +51,7 @@ func (d *fromGemini) chunk(v value) error {
 // geminiUsage: candidates do not count thoughts, the prompt counts what was cached.
 func geminiUsage(u value) usage {
 	thought := u.get("thoughtsTokenCount").int()
-	return usage{in: u.get("promptTokenCount").int() + u.get("toolUsePromptTokenCount").int(), cached: u.get("cachedContentTokenCount").int(),
+	return usage{known: true, in: u.get("promptTokenCount").int() + u.get("toolUsePromptTokenCount").int(), cached: u.get("cachedContentTokenCount").int(),
 		out: u.get("candidatesTokenCount").int() + thought, thought: thought}
 }
 

@@ -59,7 +59,7 @@ func (d *fromOpenAI) chunk(v value, field string) error {
 }
 
 func openAIUsage(u value) usage {
-	return usage{in: u.get("prompt_tokens").int(), out: u.get("completion_tokens").int(),
+	return usage{known: true, in: u.get("prompt_tokens").int(), out: u.get("completion_tokens").int(),
 		cached:  u.get("prompt_tokens_details", "cached_tokens").int(),
 		written: u.get("prompt_tokens_details", "cache_write_tokens").int(),
 		thought: u.get("completion_tokens_details", "reasoning_tokens").int()}

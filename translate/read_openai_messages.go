@@ -111,11 +111,10 @@ func (j *job) openAIFile(f fields) part {
 	d := j.object(f.take("file"), f.path("file"))
 	defer d.end(map[string]string{"file_id": "a file kept by a provider is at no other"})
 	p := part{kind: document, at: d.path("file_data"), title: d.raw("filename")}
-	v := d.raw("file_data")
-	if v == nil {
-		return p // file_id is unread, or the far side's request would be empty: end says so
+	if _, kept := d.m["file_id"]; kept {
+		return p // end says why not
 	}
-	mime, data, ok := dataURL(v.text())
+	mime, data, ok := dataURL(d.want("file_data").text())
 	if !ok {
 		j.wrong(p.at, "a data URL with base64")
 	}
