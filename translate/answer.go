@@ -192,6 +192,14 @@ func (o *origin) close() error {
 	return nil
 }
 
+// stop ends a stream at its own word for the end.
+func (o *origin) stop() error {
+	if err := o.close(); err != nil {
+		return fmt.Errorf("%w: the stream has an end, the answer has none", ErrMalformed)
+	}
+	return nil
+}
+
 // joined is a text in pieces, as one JSON string.
 type joined []byte
 

@@ -126,7 +126,7 @@ func (d *fromAnthropic) event(data []byte) error {
 		d.count(v.get("usage"))
 		return d.reason(v.get("delta"))
 	case "message_stop":
-		return d.close()
+		return d.stop()
 	}
 	return nil // pings, and kinds that the API says may be added
 }

@@ -27,7 +27,7 @@ func (d *fromOpenAI) event(data []byte) error {
 		if d.begun && d.last.finish == unfinished {
 			d.last.finish = stopped // some servers never say why
 		}
-		return d.close()
+		return d.stop()
 	}
 	v := parse(data)
 	if !v.is('{') {
