@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // sink is the client's side of an answer: a whole document or a stream of events. It is called in this order: begin, then
@@ -184,6 +186,9 @@ func (o *origin) end() {
 func (o *origin) close() error {
 	if o.ended {
 		return nil
+	}
+	if o.begun && o.last.finish == unfinished && mutant.On("cut-stream-completed") {
+		o.last.finish = stopped
 	}
 	if !o.begun || o.last.finish == unfinished {
 		return ErrCut

@@ -1,6 +1,6 @@
 package translate
 
-import "slices"
+import "github.com/holdfast-ai/holdfast/internal/mutant"
 
 // conversation is a request as every side means it. Texts are JSON strings as the client wrote them.
 type conversation struct {
@@ -116,7 +116,7 @@ func (j *job) check(c *conversation) {
 			if len(open) > 0 {
 				j.fail(t.at, unanswered)
 			}
-			open = j.calls(t)
+			open = calls(t)
 		}
 	}
 	if last := c.turns[len(c.turns)-1]; last.role != fromUser && last.role != fromTools {
@@ -127,25 +127,28 @@ func (j *job) check(c *conversation) {
 
 const unanswered = "a tool call of the message before has no result, which every other provider refuses"
 
-func (j *job) calls(t *turn) (open []part) {
+func calls(t *turn) (open []part) {
 	for _, p := range t.parts {
-		if p.kind != call {
-			continue
+		if p.kind == call {
+			open = append(open, p)
 		}
-		if slices.ContainsFunc(open, func(o part) bool { return o.id == p.id }) {
-			j.wrong(p.at+".id", "the id of one call alone")
-		}
-		open = append(open, p)
 	}
 	return open
 }
 
 // answer gives the results the names and the order of their calls: Gemini goes by both.
 func (j *job) answer(t *turn, open []part) {
+	place := make(map[string]int, len(open))
+	for i, p := range open {
+		if _, twice := place[p.id]; twice {
+			j.wrong(p.at+".id", "the id of one call alone")
+		}
+		place[p.id] = i
+	}
 	results := make([]part, len(open))
 	for _, p := range t.parts {
-		i := slices.IndexFunc(open, func(o part) bool { return o.id == p.id })
-		if i < 0 || results[i].id != "" {
+		i, ok := place[p.id]
+		if !ok || results[i].id != "" {
 			j.fail(p.at, "it answers no call of the message before")
 			return
 		}
@@ -155,19 +158,24 @@ func (j *job) answer(t *turn, open []part) {
 	if len(t.parts) < len(open) {
 		j.fail(t.at, unanswered)
 	}
+	if mutant.On("results-by-place") {
+		return
+	}
 	t.parts = results
 }
 
 func (j *job) checkTools(c *conversation) {
-	for i, t := range c.tools {
-		if slices.ContainsFunc(c.tools[:i], func(o tool) bool { return o.name == t.name }) {
+	names := make(map[string]bool, len(c.tools))
+	for _, t := range c.tools {
+		if names[t.name] {
 			j.wrong(t.at, "the only tool of its name")
 		}
+		names[t.name] = true
 	}
 	if len(c.tools) == 0 && c.choice.mode > none {
 		j.wrong(c.choice.at, "possible without tools")
 	}
-	if c.choice.mode == one && !slices.ContainsFunc(c.tools, func(t tool) bool { return t.name == c.choice.name }) {
+	if c.choice.mode == one && !names[c.choice.name] {
 		j.wrong(c.choice.at, "the name of one of the tools")
 	}
 }

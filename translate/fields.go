@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // job is one translation of a request. Its first error is the one that counts; what is read after it means nothing.
@@ -29,7 +31,17 @@ func (j *job) wrong(field, want string) {
 	}
 }
 
+// drop reports a field that is left out, once for all elements of a list.
 func (j *job) drop(field string) {
+	for {
+		before, rest, ok := strings.Cut(field, "[")
+		_, after, closed := strings.Cut(rest, "]")
+		if !ok || !closed {
+			break
+		}
+		field = before + "\x00" + after
+	}
+	field = strings.ReplaceAll(field, "\x00", "[]")
 	if !slices.Contains(j.dropped, field) {
 		j.dropped = append(j.dropped, field)
 	}
@@ -177,7 +189,7 @@ func (f fields) drop(name string) {
 
 // end makes whatever was not read a mismatch. rules are the reasons for fields that are known.
 func (f fields) end(rules map[string]string) {
-	if f.j.err != nil || len(f.m) == 0 {
+	if f.j.err != nil || len(f.m) == 0 || mutant.On("unknown-field-dropped") {
 		return
 	}
 	names := make([]string, 0, len(f.m))

@@ -199,6 +199,9 @@ func TestMalformed(t *testing.T) {
 		{AnthropicMessages, plus(AnthropicMessages, `"thinking":{"type":"enabled"}`)}, {AnthropicMessages, plus(AnthropicMessages, `"tools":[{"name":"f"}]`)},
 		{AnthropicMessages, plus(AnthropicMessages, `"tool_choice":{"type":"maybe"}`)},
 		{AnthropicMessages, say(AnthropicMessages, `{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"?"}}]}`)},
+		{AnthropicMessages, say(AnthropicMessages, `{"role":"user","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]}`)},
+		{AnthropicMessages, say(AnthropicMessages, `{"role":"user","content":"a"},{"role":"assistant","content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]},{"role":"user","content":"b"}`)},
+		{AnthropicMessages, say(AnthropicMessages, `{"role":"user","content":"a"},{"role":"system","content":[{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}}]},{"role":"user","content":"b"}`)},
 	} {
 		if _, err := Request(m.from, GeminiGenerate, []byte(m.body), options(GeminiGenerate)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: error %v", m.body, err)
@@ -206,6 +209,9 @@ func TestMalformed(t *testing.T) {
 	}
 	if _, err := Request(GeminiGenerate, OpenAIChat, []byte("{}"), Options{}); !errors.Is(err, ErrDirection) {
 		t.Errorf("error %v", err)
+	}
+	if _, err := Request(OpenAIChat, GeminiGenerate, []byte(openAIBase+"}"), Options{}); err == nil {
+		t.Error("no model was named, and that was taken")
 	}
 }
 
@@ -222,6 +228,8 @@ func TestHarmless(t *testing.T) {
 			[]string{"stream_options.include_obfuscation", "metadata", "prompt_cache_key", "prompt_cache_retention"}},
 		{OpenAIChat, `"user":"u"`, []string{"user"}}, {OpenAIChat, `"safety_identifier":"u","user":"v"`, []string{"safety_identifier"}},
 		{AnthropicMessages, `"cache_control":{"type":"ephemeral"},"service_tier":"standard_only","speed":"standard"`, []string{"service_tier", "cache_control"}},
+		{AnthropicMessages, `"system":[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}},{"type":"text","text":"b","cache_control":{"type":"ephemeral"}}]`,
+			[]string{"system[].cache_control"}},
 		{AnthropicMessages, `"metadata":{"user_id":"u"},"thinking":{"type":"disabled"}`, []string{"metadata.user_id"}},
 	} {
 		c, err := Request(m.from, GeminiGenerate, []byte(plus(m.from, m.member)), options(GeminiGenerate))

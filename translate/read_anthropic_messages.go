@@ -1,5 +1,10 @@
 package translate
 
+import "slices"
+
+// blocksOf are the blocks that a message may hold, by who says it.
+var blocksOf = map[role][]kind{fromUser: {text, image, document, result}, fromModel: {text, call}, fromSystem: {text}}
+
 func (j *job) anthropicMessages(all []value, c *conversation) {
 	for i, v := range all {
 		if j.err != nil {
@@ -25,20 +30,24 @@ func (j *job) anthropicMessages(all []value, c *conversation) {
 // anthropicTurn adds a message. The results of tools stand in the user's message here, before what the user says, and apart
 // from it everywhere else. Successive messages of the model are one turn (https://platform.claude.com/docs/en/api/messages).
 func (j *job) anthropicTurn(c *conversation, r role, at string, parts []part) {
-	if n := len(c.turns); r == fromModel && n > 0 && c.turns[n-1].role == fromModel {
-		c.turns[n-1].parts = append(c.turns[n-1].parts, parts...)
-		return
-	}
 	results := 0
 	for i, p := range parts {
+		if !slices.Contains(blocksOf[r], p.kind) {
+			j.wrong(p.at, "a block that a message of this role may have")
+			return
+		}
 		if p.kind != result {
 			continue
 		}
-		if r != fromUser || i != results {
+		if i != results {
 			j.fail(p.at, "results of tools come first in the user's message")
 			return
 		}
 		results++
+	}
+	if n := len(c.turns); r == fromModel && n > 0 && c.turns[n-1].role == fromModel {
+		c.turns[n-1].parts = append(c.turns[n-1].parts, parts...)
+		return
 	}
 	if results > 0 {
 		j.anthropicResults(c, turn{role: fromTools, at: at, parts: parts[:results]})

@@ -139,9 +139,12 @@ func (w *schemaWalk) objects(v value, at string) {
 	if !w.required {
 		return
 	}
-	required := v.get("required")
+	required := map[string]bool{}
+	for name := range v.get("required").items() {
+		required[name.text()] = true
+	}
 	for name := range properties.members() {
-		if !hasText(required, name) {
+		if !required[name] {
 			w.fail(at+".properties."+name, w.who+" demands that every property is required")
 		}
 	}

@@ -19,6 +19,9 @@ type Events struct {
 	err   error
 }
 
+// keepCap is how much scratch memory a stream keeps between its events: 10,000 idle ones must stay cheap.
+const keepCap = 64 << 10
+
 // strayBytes bounds a report outside any event.
 const strayBytes = 64 << 10
 
@@ -44,7 +47,9 @@ func (c *Call) Events() *Events {
 // An error ends the stream: the bytes then end with an event that reports it in the client's form, unless the client has its
 // whole answer already. It is a [*Fault] that the far side reported, a [*Mismatch], or wraps ErrMalformed or sse.ErrTooLarge.
 func (e *Events) Feed(p []byte) ([]byte, error) {
-	e.out = e.out[:0]
+	if e.out = e.out[:0]; cap(e.out) > keepCap {
+		e.out = nil
+	}
 	if e.err == nil {
 		e.settle(e.p.Feed(p, e.event))
 	}

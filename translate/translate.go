@@ -17,6 +17,10 @@
 //   - the name of a JSON schema: a label for the provider's own errors.
 //   - the name of a document, where it is the only one and the far side is Gemini, which takes none.
 //
+// Two things an answer cannot say: an Anthropic client's stop sequence ends it with end_turn, as the other APIs do not tell which
+// sequence it was; and it holds no thinking, which is signed by its provider. Whether the client's next request may go back to
+// its own provider is not touched by that.
+//
 // What the rules rest on is said beside them: the reference pages of the three APIs and the official Go clients openai-go 3.99,
 // anthropic-sdk-go 2.15 and go-genai 1.77.
 package translate
@@ -58,7 +62,7 @@ type Mismatch struct {
 }
 
 func (m *Mismatch) Error() string {
-	return fmt.Sprintf("%v: %s cannot go from %s to %s: %s; leave it out or name a tier that takes it", ErrMismatch, m.Field, m.From, m.To, m.Rule)
+	return fmt.Sprintf("%v: %s cannot go from %s to %s: %s; do without it, or name a tier of the client's own API", ErrMismatch, m.Field, m.From, m.To, m.Rule)
 }
 
 // Unwrap is ErrMismatch.
@@ -123,7 +127,8 @@ type Call struct {
 	Path string
 	// Stream says whether the client asked for a stream, and so the far side is asked for one.
 	Stream bool
-	// Dropped names the fields that were left out because they say nothing about the answer (see the package's comment).
+	// Dropped names the fields that were left out because they say nothing about the answer (see the package's comment), as
+	// messages[].content[].cache_control.
 	Dropped []string
 
 	opts  Options
@@ -134,6 +139,9 @@ type Call struct {
 func Request(from, to API, body []byte, opts Options) (*Call, error) {
 	if !Can(from, to) {
 		return nil, fmt.Errorf("%w: %s to %s", ErrDirection, from, to)
+	}
+	if opts.Model == "" {
+		return nil, errors.New("translate: Options.Model is empty: name the far side's model")
 	}
 	v := parse(body)
 	if !v.is('{') {

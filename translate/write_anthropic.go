@@ -3,6 +3,8 @@ package translate
 import (
 	"slices"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // writeAnthropic is the request to https://platform.claude.com/docs/en/api/messages.
@@ -70,7 +72,7 @@ func (j *job) anthropicNumbers(c *conversation, version int) (d doc) {
 	}
 	temperature, topP := c.temperature.set() && c.temperature.v.float() != 1, c.topP.set() && c.topP.v.float() != 1 // 1 is the default of both sides
 	switch {
-	case temperature && c.temperature.v.float() > 1:
+	case temperature && c.temperature.v.float() > 1 && !mutant.On("temperature-beyond-range"):
 		j.fail(c.temperature.at, "Anthropic's temperature ends at 1")
 	case temperature && (version == 0 || version > 406):
 		j.fail(c.temperature.at, "this model takes no sampling parameters")
