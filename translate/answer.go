@@ -53,8 +53,10 @@ type usage struct {
 type decoder interface {
 	// whole reads a plain answer.
 	whole(value) error
-	// event reads the data of one event of a stream.
-	event(data []byte) error
+	// event reads one event of a stream.
+	event(value) error
+	// stop is called at the API's own word for the end of a stream, where it stands in an event without JSON.
+	stop() error
 	// over is true once the answer has ended: what follows says nothing.
 	over() bool
 	// close is called at the end of a stream. Its error is ErrCut if the answer was not finished.
@@ -140,12 +142,13 @@ func (o *origin) say(t value) {
 	}
 }
 
-// open begins a call and returns its number.
+// open begins a call and returns its number. An id that another tier would refuse in the history gives way to one of our own:
+// ids do no more than to pair a call with its result.
 func (o *origin) open(id, name string) (int, error) {
 	if name == "" {
 		return 0, o.mismatch("tool call", "it has no name")
 	}
-	if id == "" {
+	if !isName(id, openAIID, "_-") {
 		prefix := "toolu_"
 		if o.call.From == OpenAIChat {
 			prefix = "call_"

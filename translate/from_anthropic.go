@@ -107,11 +107,7 @@ func (d *fromAnthropic) reason(v value) error {
 	return nil
 }
 
-func (d *fromAnthropic) event(data []byte) error {
-	v := parse(data)
-	if !v.is('{') {
-		return malformedEvent()
-	}
+func (d *fromAnthropic) event(v value) error {
 	index := v.get("index").int()
 	switch v.get("type").text() {
 	case "message_start":

@@ -14,13 +14,7 @@ func (d *fromGemini) whole(v value) error {
 	return nil
 }
 
-func (d *fromGemini) event(data []byte) error {
-	v := parse(data)
-	if !v.is('{') {
-		return malformedEvent()
-	}
-	return d.chunk(v)
-}
+func (d *fromGemini) event(v value) error { return d.chunk(v) }
 
 func (d *fromGemini) chunk(v value) error {
 	if u := v.get("usageMetadata"); u != nil {

@@ -22,18 +22,13 @@ func (d *fromOpenAI) whole(v value) error {
 	return nil
 }
 
-func (d *fromOpenAI) event(data []byte) error {
-	if string(data) == "[DONE]" {
-		if d.begun && d.last.finish == unfinished {
-			d.last.finish = stopped // some servers never say why
-		}
-		return d.stop()
+func (d *fromOpenAI) event(v value) error { return d.chunk(v, "delta") }
+
+func (d *fromOpenAI) stop() error {
+	if d.begun && d.last.finish == unfinished {
+		d.last.finish = stopped // some servers never say why
 	}
-	v := parse(data)
-	if !v.is('{') {
-		return malformedEvent()
-	}
-	return d.chunk(v, "delta")
+	return d.origin.stop()
 }
 
 // chunk reads a whole answer or a piece of one. field is where its message stands.

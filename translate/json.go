@@ -28,9 +28,9 @@ func (v value) set() bool { return len(v) > 0 && v[0] != 'n' }
 
 func (v value) number() bool { return len(v) > 0 && (v[0] == '-' || v[0] >= '0' && v[0] <= '9') }
 
-// members yields the members of an object, with their names decoded; of anything else, nothing.
-func (v value) members() iter.Seq2[string, value] {
-	return func(yield func(string, value) bool) {
+// pairs yields the members of an object, their names as JSON strings; of anything else, nothing.
+func (v value) pairs() iter.Seq2[value, value] {
+	return func(yield func(value, value) bool) {
 		if !v.is('{') {
 			return
 		}
@@ -39,10 +39,21 @@ func (v value) members() iter.Seq2[string, value] {
 			name := v[i:colon]
 			i = space(v, space(v, colon)+1)
 			end := skip(v, i)
-			if !yield(name.text(), v[i:end]) {
+			if !yield(name, v[i:end]) {
 				return
 			}
 			i = next(v, end)
+		}
+	}
+}
+
+// members yields the members of an object, with their names decoded.
+func (v value) members() iter.Seq2[string, value] {
+	return func(yield func(string, value) bool) {
+		for name, m := range v.pairs() {
+			if !yield(name.text(), m) {
+				return
+			}
 		}
 	}
 }
@@ -67,8 +78,8 @@ func (v value) items() iter.Seq[value] {
 func (v value) get(path ...string) value {
 	for _, name := range path {
 		var found value
-		for n, m := range v.members() {
-			if n == name {
+		for n, m := range v.pairs() {
+			if n.reads(name) {
 				found = m
 			}
 		}
@@ -78,6 +89,12 @@ func (v value) get(path ...string) value {
 		return nil
 	}
 	return v
+}
+
+// reads reports whether a string says s.
+func (v value) reads(s string) bool {
+	inner := v[1 : len(v)-1]
+	return string(inner) == s || bytes.IndexByte(inner, '\\') >= 0 && v.text() == s
 }
 
 // text decodes a string; of anything else it is "".

@@ -99,18 +99,17 @@ func (e *Events) event(ev sse.Event) error {
 		return nil
 	}
 	data := validUTF8(ev.Data)
-	if len(data) > 0 && data[0] == '{' {
-		if v := parse(data); v != nil {
-			if f := e.call.reported(v); f != nil {
-				return f
-			}
-		}
+	if e.call.To == OpenAIChat && string(data) == "[DONE]" {
+		return e.d.stop()
 	}
-	return e.d.event(data)
-}
-
-func malformedEvent() error {
-	return fmt.Errorf("%w: an event of the stream is not a JSON object", ErrMalformed)
+	v := parse(data)
+	if !v.is('{') {
+		return fmt.Errorf("%w: an event of the stream is not a JSON object", ErrMalformed)
+	}
+	if f := e.call.reported(v); f != nil {
+		return f
+	}
+	return e.d.event(v)
 }
 
 // validUTF8 replaces what is no UTF-8, byte by byte, as readers of event streams do.

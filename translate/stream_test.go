@@ -320,6 +320,29 @@ func TestAccents(t *testing.T) {
 	}
 }
 
+// An id that OpenAI or Anthropic would refuse in the history is replaced, and always by the same.
+func TestIDsOfCalls(t *testing.T) {
+	c := newCall(t, AnthropicMessages, OpenAIChat)
+	id := func(given string) string {
+		out, err := c.Answer([]byte(`{"id":"c","choices":[{"index":0,"message":{"tool_calls":[{"id":"` + given + `","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for b := range parse(out).get("content").items() {
+			return b.get("id").text()
+		}
+		return ""
+	}
+	if got := id("call_abc-1"); got != "call_abc-1" {
+		t.Errorf("id %q", got)
+	}
+	for _, given := range []string{"", "a:b", "chatcmpl-tool-" + strings.Repeat("0", 32)} {
+		if got := id(given); !strings.HasPrefix(got, "toolu_") || len(got) != 30 || got != id(given) {
+			t.Errorf("id %q became %q", given, got)
+		}
+	}
+}
+
 func BenchmarkStream(b *testing.B) {
 	stream, err := os.ReadFile(filepath.Join(streams, "openai-chat-3000-events.sse"))
 	if err != nil {

@@ -219,6 +219,9 @@ func (j *job) openAIMedia(p part) doc {
 	return doc{"type", "file", "file", doc{"filename", title, "file_data", "data:" + p.mime + ";base64," + p.data}}
 }
 
+// openAIID is how long the id of a call may be: "string too long. Expected a string with maximum length 40".
+const openAIID = 40
+
 // openAIAnswered is a turn of the model: text and calls stand apart, so that text behind a call would lose its place.
 func (j *job) openAIAnswered(t turn) doc {
 	var said []value
@@ -226,7 +229,7 @@ func (j *job) openAIAnswered(t turn) doc {
 	for _, p := range t.parts {
 		switch {
 		case p.kind == call:
-			if len(p.id) > 40 {
+			if len(p.id) > openAIID {
 				j.fail(p.at+".id", "OpenAI's ids of calls have at most 40 characters")
 			}
 			calls = append(calls, doc{"id", p.id, "type", "function",
