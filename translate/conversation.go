@@ -171,6 +171,9 @@ func (j *job) checkTools(c *conversation) {
 			j.wrong(t.at, "the only tool of its name")
 		}
 		names[t.name] = true
+		if t.schema != nil && !t.schema.is('{') {
+			j.wrong(t.at, "a tool with a JSON schema")
+		}
 	}
 	if len(c.tools) == 0 && c.choice.mode > none {
 		j.wrong(c.choice.at, "possible without tools")

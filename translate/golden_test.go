@@ -127,3 +127,27 @@ func TestGolden(t *testing.T) {
 		})
 	}
 }
+
+// Texts travel as they were written: what a decoder would change is in no way touched.
+func TestTextsAreVerbatim(t *testing.T) {
+	const half, folded, digits = `"half \ud83d \u00e9 \/ \u2028"`, `"ﬁ é é \u0000"`, `{"n":12345678901234567890.10}`
+	body := `{"model":"m","messages":[{"role":"system","content":` + half + `},{"role":"user","content":` + folded + `},` +
+		`{"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"` + strings.ReplaceAll(digits, `"`, `\"`) + `"}}]},` +
+		`{"role":"tool","tool_call_id":"a","content":` + half + `}],` + oneTool + `}`
+	for _, to := range []API{AnthropicMessages, GeminiGenerate} {
+		c, err := Request(OpenAIChat, to, []byte(body), options(to))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{half, folded, digits} {
+			if !strings.Contains(string(c.Body), want) {
+				t.Errorf("to %s: no %s in %s", to, want, c.Body)
+			}
+		}
+	}
+	c := newCall(t, OpenAIChat, AnthropicMessages)
+	told, err := c.Answer([]byte(`{"type":"message","id":"m","content":[{"type":"text","text":` + half + `}],"stop_reason":"end_turn"}`))
+	if err != nil || !strings.Contains(string(told), half) {
+		t.Errorf("%s, %v", told, err)
+	}
+}

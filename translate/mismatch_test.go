@@ -192,6 +192,8 @@ func TestMalformed(t *testing.T) {
 		{OpenAIChat, `{"model":"m","messages":[]}`}, {OpenAIChat, say(OpenAIChat, `7`)}, {OpenAIChat, say(OpenAIChat, `{"content":"x"}`)},
 		{OpenAIChat, say(OpenAIChat, `{"role":"user","content":7}`)}, {OpenAIChat, say(OpenAIChat, `{"role":"user","content":[{"type":"text"}]}`)},
 		{OpenAIChat, say(OpenAIChat, `{"role":"user","content":[{"type":"image_url","image_url":{"url":"a.png"}}]}`)},
+		{OpenAIChat, plus(OpenAIChat, `"tools":[{"type":"function","function":{"name":"f","parameters":7}}]`)},
+		{OpenAIChat, plus(OpenAIChat, `"tools":[{"type":"function","function":{"name":"f"}},{"type":"function","function":{"name":"f"}}]`)},
 		{OpenAIChat, plus(OpenAIChat, `"tool_choice":"required"`)}, {OpenAIChat, plus(OpenAIChat, `"tool_choice":"sometimes"`)},
 		{OpenAIChat, plus(OpenAIChat, oneTool+`,"tool_choice":{"type":"function","function":{"name":"g"}}`)},
 		{OpenAIChat, plus(OpenAIChat, `"response_format":{"type":"json_schema","json_schema":{"name":"x"}}`)},

@@ -195,14 +195,11 @@ func (j *job) parameters(t tool, at string) value {
 	if t.schema == nil {
 		return value(`{"type":"object","properties":{}}`)
 	}
-	if !t.schema.is('{') {
-		j.wrong(at, "a JSON schema")
-		return nil
-	}
-	switch kind := t.schema.get("type"); {
+	schema := without(t.schema, "$schema")
+	switch kind := schema.get("type"); {
 	case kind == nil:
 		d := doc{"type", "object"} // arguments are an object by definition
-		for n, m := range t.schema.members() {
+		for n, m := range schema.members() {
 			if n != "type" {
 				d = append(d, n, m)
 			}
@@ -211,5 +208,23 @@ func (j *job) parameters(t tool, at string) value {
 	case kind.text() != "object":
 		j.fail(at, "the arguments of a tool are an object")
 	}
-	return t.schema.compact()
+	return schema.compact()
+}
+
+// bare reports whether a tool has no parameters, in the way in which that is written where a schema is required.
+func bare(schema value) bool {
+	if schema == nil {
+		return true
+	}
+	empty := false
+	for n, m := range schema.members() {
+		switch {
+		case n == "properties":
+			empty = string(m.compact()) == "{}"
+		case n == "additionalProperties" && m.is('f'), n == "required" && string(m.compact()) == "[]", n == "type", n == "$schema":
+		default:
+			return false
+		}
+	}
+	return empty
 }

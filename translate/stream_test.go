@@ -191,6 +191,34 @@ func (e entry) check(t *testing.T, c *Call) {
 	}
 }
 
+// A recorded stream that is cut behind any of its events never sounds like a whole answer, unless it had said why it ends.
+func TestRecordedStreamsCutAtEveryEvent(t *testing.T) {
+	for name, from := range map[string]API{
+		"openai-chat-text-then-tool.sse": AnthropicMessages, "openai-chat-cached-reasoning-usage.sse": AnthropicMessages, "mistral-tool-whole.sse": AnthropicMessages,
+		"anthropic-text.sse": OpenAIChat, "anthropic-error-in-tool.sse": OpenAIChat, "gemini-text.sse": OpenAIChat, "gemini-tool.sse": AnthropicMessages,
+	} {
+		to := map[byte]API{'o': OpenAIChat, 'm': OpenAIChat, 'a': AnthropicMessages, 'g': GeminiGenerate}[name[0]]
+		c, stream := newCall(t, from, to), read(t, filepath.Join(streams, name))
+		whole, _ := feed(c, stream, len(stream))
+		var p sse.Parser
+		cuts := []int64{0}
+		if err := p.Feed(stream, func(ev sse.Event) error { cuts = append(cuts, ev.End); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		for _, cut := range cuts {
+			out, err := feed(c, stream[:cut], 99)
+			got := listen(t, from, out)
+			said := got.Finish != ""
+			if errors.Is(err, ErrCut) == (said || got.Error != "") || got.Ended != (err == nil) || got.Ended != said {
+				t.Errorf("%s cut at %d: %v, told %+v", name, cut, err, got)
+			}
+			if errors.Is(err, ErrCut) && !strings.HasPrefix(whole, out) {
+				t.Errorf("%s cut at %d: told %s", name, cut, out)
+			}
+		}
+	}
+}
+
 // checkUsage: the numbers in the list are the far side's own. Anthropic's input leaves out what was cached, Gemini's output
 // what was thought.
 func (e entry) checkUsage(t *testing.T, c *Call, got told) {

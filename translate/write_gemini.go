@@ -121,7 +121,7 @@ func (j *job) geminiToolset(c *conversation) doc {
 			j.fail(t.at, "Gemini's names of tools begin with a letter or _, and have at most 64 characters")
 		}
 		fn := doc{"name", t.name}.with("description", t.description)
-		if t.schema != nil {
+		if !bare(t.schema) { // "For function with no parameters, this can be left unset", and some models refuse it set
 			schema := j.parameters(t, t.at)
 			if t.strict {
 				schema = j.schema(schema, t.at, geminiSchema)
