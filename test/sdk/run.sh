@@ -122,7 +122,7 @@ report() {
 # A way is the URL of its gateway, of the guarded one, of the cutter and of the one that retries.
 go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 15m); }
 # What the clients make of translated answers needs no process of ours.
-go_direct() { go_suite "$1" && (cd go && go test -v ./translated); }
+go_direct() { go_suite "$1" && (cd go && go test -count=1 -v ./translated); }
 node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
 
 # Without a gateway the suites share nothing but the simulator, which tells their calls apart. With one they take turns:
