@@ -148,7 +148,9 @@ func (j *job) anthropicSource(f fields, k kind) part {
 			j.wrong(s.path("data"), "base64")
 		}
 	case "url":
-		p.url = s.want("url")
+		if p.url = s.want("url"); !isWeb(p.url) {
+			j.wrong(s.path("url"), "an http URL")
+		}
 	default:
 		j.fail(s.path("type"), other(kind, map[string]string{"file": "a file kept by a provider is at no other",
 			"text": "only documents in base64 are translated", "content": "only documents in base64 are translated"}))

@@ -100,10 +100,15 @@ func (j *job) openAIImage(f fields) part {
 	p := part{kind: image, at: u.path("url"), url: u.want("url")}
 	if mime, data, ok := dataURL(p.url.text()); ok {
 		p.mime, p.data, p.url = mime, data, nil
-	} else if scheme := p.url.text(); !strings.HasPrefix(scheme, "https://") && !strings.HasPrefix(scheme, "http://") {
+	} else if !isWeb(p.url) {
 		j.wrong(p.at, "an http or data URL with base64")
 	}
 	return p
+}
+
+func isWeb(url value) bool {
+	s := url.text()
+	return strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")
 }
 
 // openAIFile reads a document that travels with the request. A file id names one at this provider only.
