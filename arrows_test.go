@@ -40,9 +40,12 @@ var bans = []struct {
 		"a queue knows the log and its port, and not what a job sends"},
 	{"retry", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a delay is a pure function of the failures"},
 	{"deadline", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a budget is a value"},
+	{"fallback", []string{"ledger", "intent", "decision", "signal", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
+		"a contract is a pure function of its facts, whatever failed"},
 	{"decision", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"}, "a decision is a pure function of its facts"},
 	{"internal/policy", []string{"ledger", "intent", "internal/gateway", "internal/telemetry"}, "a policy is data"},
 	{"internal/filewatch", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "it knows files, not what stands in them"},
+	{"internal/callback", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a sender knows an address and a body, and not what they tell"},
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
 	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
 		"the data plane knows no driver, and telemetry only as an Observer"},
@@ -60,7 +63,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "translate", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/callback", "internal/pause", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "fallback", "translate", "internal/route"}
 
 type pkg struct {
 	ImportPath string

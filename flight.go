@@ -336,7 +336,7 @@ func innermost(err error) error {
 	}
 }
 
-// record logs what could not be put on record; recovery finds it.
+// record logs what could not be put on record; recovery finds it at the next start.
 func (fl *flight) record(err error) {
 	if err != nil {
 		fl.f.e.logger.Error("what became of a function could not be recorded; recovery will find it", "intent", fl.op.ID(), "error", err)

@@ -116,6 +116,11 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	}
 	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.config().Limits.CommitWait, Observe: e.changed,
 		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: true})
+	counts, err := e.ledger.Counts(ctx)
+	if err != nil {
+		return fmt.Errorf("store: count what is not settled: %w", err)
+	}
+	e.meter.Seed(counts) // what recovery moves is told of as a change
 	if err = e.recover(ctx); err != nil {
 		return err
 	}
@@ -131,7 +136,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	e.meter.Lanes(e.gateway.Jobs().Lanes)
+	e.meter.Lanes(e.gateway.Lanes)
 	e.meter.Routes(e.routes.List)
 	if err = e.startMCP(ctx, api); err != nil {
 		return err
@@ -302,6 +307,7 @@ func (e *Engine) runBackground() error {
 	var jobs context.Context
 	jobs, e.stopJobs = context.WithCancel(ctx)
 	e.background.Go(func() { _ = e.gateway.Jobs().Run(jobs) })
+	e.background.Go(func() { _ = e.gateway.Callbacks().Run(jobs) })
 	e.background.Go(func() { _ = e.log.Reconcile(ctx, intent.Patrol{Plan: e.plan, Returned: e.returned}) })
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -322,20 +323,8 @@ func (o *Outbox) insist(ctx context.Context, do func() error) bool {
 		if o.say(do()) {
 			return true
 		}
-		if !pause(ctx, wait) {
+		if !pause.For(ctx, wait) {
 			return false
 		}
-	}
-}
-
-// pause waits, and says whether it was to the end.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

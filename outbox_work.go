@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -58,7 +59,7 @@ func (o *Outbox) work(ctx context.Context, op *intent.Op, q *request, arguments 
 				return
 			}
 		}
-		pause(ctx, wait)
+		pause.For(ctx, wait)
 	}
 }
 

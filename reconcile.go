@@ -96,11 +96,17 @@ func (e *Engine) putReconcilers(set *reconcile.Set) {
 	e.reconcilers.Store(set)
 }
 
-func (e *Engine) plan(r *ledger.Record) (intent.Plan, bool) { return e.reconcilers.Load().Plan(r) }
+// plan is how an unknown outcome is found out. No reconciler of a workflow knows of its callbacks.
+func (e *Engine) plan(r *ledger.Record) (intent.Plan, bool) {
+	if intent.IsCallback(&r.Intent) {
+		return intent.Plan{}, false
+	}
+	return e.reconcilers.Load().Plan(r)
+}
 
 // returned has an outbox take up again what did not happen.
 func (e *Engine) returned(id string) {
-	e.gateway.Jobs().Look(context.Background(), id)
+	e.gateway.Look(context.Background(), id)
 	e.handling.Lock()
 	o := e.outbox
 	e.handling.Unlock()

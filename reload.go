@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/filewatch"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/telemetry"
 )
 
 // reloads is which configuration runs since when, and which one was refused.
@@ -30,10 +31,37 @@ func (e *Engine) config() *policy.Config { return e.policy.Load() }
 
 // inForceSince notes the start of the first one.
 func (e *Engine) inForceSince() {
+	e.meter.Watch(watched(e.config()))
 	e.meter.Applied(e.config().Revision, true)
 	e.reloads.mu.Lock()
 	defer e.reloads.mu.Unlock()
 	e.reloads.since = e.ledger.Now()
+}
+
+// watched are those whose calls telemetry counts.
+func watched(c *policy.Config) []telemetry.Watched {
+	var providers []string
+	for i := range c.Providers {
+		providers = append(providers, c.Providers[i].Name)
+	}
+	var all []telemetry.Watched
+	for i := range c.Workflows {
+		w := telemetry.Watched{Workflow: c.Workflows[i].Name}
+		for j := range c.Workflows[i].Tiers {
+			w.Tiers = append(w.Tiers, c.Workflows[i].Tiers[j].Name)
+		}
+		if w.Tiers == nil {
+			w.Tiers = providers
+		}
+		all = append(all, w)
+	}
+	for i := range c.Tools {
+		all = append(all, telemetry.Watched{Workflow: c.Tools[i].Name, Tiers: []string{c.Tools[i].Name}})
+	}
+	for i := range c.MCP.Servers {
+		all = append(all, telemetry.Watched{Workflow: c.MCP.Servers[i].Name})
+	}
+	return all
 }
 
 // configuration is what the admin API shows.
@@ -94,6 +122,7 @@ func (e *Engine) apply(ctx context.Context, next *policy.Config) error {
 	e.functions.reload()
 	e.mcp.proxy.Reload(next)
 	e.log.Reconsider()
+	e.meter.Watch(watched(next))
 	e.meter.Applied(next.Revision, false)
 	e.reloads.mu.Lock()
 	e.reloads.since, e.reloads.refused = e.ledger.Now(), nil

@@ -16,7 +16,7 @@ export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
 stages=(format paths modules vet staticcheck build test race fuzz mutants crash sdk mcp audit examples)
 declare -A about=(
-  [format]="gofmt"
+  [format]="gofmt, and no leftovers of a merge"
   [paths]="no file names a folder of somebody's machine"
   [modules]="go.mod and go.sum are tidy and what they say is what is there"
   [vet]="go vet, also of the build with deliberate faults"
@@ -44,12 +44,14 @@ stage_format() {
   local bad
   bad=$(sources | xargs gofmt -l)
   [[ -z $bad ]] || { echo "not formatted; run gofmt -w:"; echo "$bad"; return 1; }
+  bad=$(grep -rnIE --exclude-dir=.git --exclude-dir=node_modules '^(<<<<<<<|>>>>>>>) ' . || true)
+  [[ -z $bad ]] || { echo "a merge was left half done:"; echo "$bad"; return 1; }
 }
 
 stage_paths() {
   # Split, so that this line does not find itself.
   local bad words='/(ro''ot|wo''rk|ho''me/[a-z]+|Us''ers/[a-z]+|tm''p/[a-z]{2,4})/'
-  bad=$(grep -rnIE --exclude-dir=.git --exclude-dir=node_modules --exclude=go.sum "(^|[^a-zA-Z0-9_.~})-])$words" . || true)
+  bad=$(grep -rnIE --exclude-dir=.git --exclude=.git --exclude-dir=node_modules --exclude=go.sum "(^|[^a-zA-Z0-9_.~})-])$words" . || true)
   [[ -z $bad ]] || { echo "$bad" | cut -c1-200; return 1; }
 }
 
@@ -150,7 +152,7 @@ stage_race() {
     $(units | grep -v '/test/simulation$\|/internal/bench$' | grep -vxF "${left_out:-none}")
 }
 
-stage_mutants() { go_test -count=1 ./test/mutants/...; }
+stage_mutants() { go_test -count=1 -timeout 45m ./test/mutants/...; } # a few seconds for each of many
 
 stage_crash() { go_test -count=1 ./test/crash/...; }
 

@@ -103,15 +103,3 @@ func BenchmarkContended(b *testing.B) {
 		})
 	})
 }
-
-func BenchmarkGroup(b *testing.B) {
-	g, cfg := bulkhead.NewGroup(0), bulkhead.Config{Max: 4}
-	b.ReportAllocs()
-	for b.Loop() {
-		s := g.Get("tenant\x00owner\x00openai\x00gpt-5\x00chat", cfg)
-		if s.Try(interactive) {
-			s.Release(interactive)
-		}
-		g.Put(s)
-	}
-}

@@ -55,8 +55,8 @@ type Config struct {
 	Waiting int
 }
 
-// Semaphore hands out slots. It is the one kind behind a bulkhead, a concurrency key and reserved interactive
-// capacity (semantics 33). It is safe for concurrent use.
+// Semaphore hands out slots. It is the one kind behind a bulkhead and reserved interactive capacity
+// (semantics 33). It is safe for concurrent use.
 //
 // Those that wait are served in order: Interactive before Batch, then the higher priority, then who came first.
 // Nobody who comes later overtakes: a slot that is returned while somebody waits goes to him in one step.
@@ -69,9 +69,6 @@ type Semaphore struct {
 	mu    sync.Mutex // guards what follows, and every change of state while somebody waits
 	queue queue
 	most  int // Config.Waiting
-
-	// pin is the group's bookkeeping, under the group's lock.
-	pin pin
 }
 
 // New makes a semaphore with all its slots free.

@@ -35,13 +35,33 @@ func (o *Op) await(c *change, w *ledger.Write, done <-chan struct{}, late func()
 	case <-timer.C:
 		o.log.timers.Put(timer)
 	}
+	begins := w.Insert != nil
+	if begins && o.refuse(done) {
+		return o.landed(c, w)
+	}
 	o.log.pending.Go(func() {
 		<-done
 		if o.landed(c, w) == nil && late != nil {
 			late()
 		}
+		if begins {
+			o.log.refused.Delete(o.head.ID)
+		}
 	})
 	return ErrCommitWait
+}
+
+// refuse has a new intent Refused, unless it has landed in this moment. It looks for that behind its mark: who is told of the
+// intent by a later write, and so after done, finds the mark.
+func (o *Op) refuse(done <-chan struct{}) (landed bool) {
+	o.log.refused.Store(o.head.ID, nil)
+	select {
+	case <-done:
+		o.log.refused.Delete(o.head.ID)
+		return true
+	default:
+		return false
+	}
 }
 
 const cameLate = "the commit came after the caller was refused"
@@ -108,7 +128,7 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 	}
 	o.mu.Lock()
 	from := o.st.State
-	o.st, o.running = c.st, c.running
+	o.st, o.running, o.untold = *c.st, c.running, c.untold
 	o.mu.Unlock()
 	if from != c.st.State {
 		switch ledger.Unknown {
@@ -119,6 +139,14 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 		}
 		o.log.observe(Change{Head: &o.head, From: from, To: c.st.State, Outcome: c.st.Outcome})
 	}
+	switch {
+	case c.split != nil:
+		if <-o.log.ledger.Enqueue(c.split); c.split.Err == nil {
+			o.log.told(c.split)
+		}
+	case w.Beside != nil:
+		o.log.told(w.Beside)
+	}
 	return nil
 }
 
@@ -126,12 +154,34 @@ func (o *Op) landed(c *change, w *ledger.Write) error {
 // (a result is never given up while the process lives). done, which may be nil, is told the end: nil, or
 // ledger.ErrStale when another owner has moved the intent meanwhile.
 func (o *Op) persist(c *change, w *ledger.Write, done func(error)) {
+	if o.head.JobID != "" {
+		o.log.insisting(o.head.ID, 1)
+	}
 	o.log.pending.Go(func() {
 		err := o.insist(c, w)
+		if o.head.JobID != "" {
+			o.log.insisting(o.head.ID, -1)
+		}
 		if done != nil {
 			done(err)
 		}
 	})
+}
+
+// insisting counts the moves of a job that are being insisted on.
+func (g *Log) insisting(id string, more int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.insisted[id] += more; g.insisted[id] == 0 {
+		delete(g.insisted, id)
+	}
+}
+
+// insists reports whether a move of a job is being insisted on.
+func (g *Log) insists(id string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.insisted[id] > 0
 }
 
 // insist writes c until it has landed, or the log is closed.
@@ -158,18 +208,28 @@ func (o *Op) insist(c *change, w *ledger.Write) error {
 type change struct {
 	op     *Op
 	now    time.Time
-	before int64 // version the intent must have
-	st     ledger.Status
-	events []ledger.Event
+	before int64          // version the intent must have
+	st     *ledger.Status // of w: what the intent becomes
 	err    error
 
-	running bool // of the attempt that was dispatched last
+	running bool           // of the attempt that was dispatched last
+	untold  []ledger.Event // what the commit leaves for the next one to tell
+
+	end0  string        // the end at which the intent stands before it
+	split *ledger.Write // of the mutant "callback-lost-on-crash"
+
+	w   ledger.Write
+	few [3]ledger.Event // room for w.Events: a change is one allocation
 }
 
 func (o *Op) change(now time.Time) *change {
+	c := &change{op: o, now: now}
+	c.st = &c.w.Status
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return &change{op: o, now: now, before: o.st.Version, st: o.st, running: o.running, events: make([]ledger.Event, 0, 3)}
+	c.w.Status, c.before, c.running, c.end0 = o.st, o.st.Version, o.running, endOf(&o.st)
+	c.w.Events = append(c.few[:0], o.untold...)
+	return c
 }
 
 // step moves the status along one arrow and writes down why.
@@ -192,7 +252,7 @@ func (c *change) add(e ledger.Event) {
 	if e.Actor == "" {
 		e.Actor = "engine"
 	}
-	c.events = append(c.events, e)
+	c.w.Events = append(c.w.Events, e)
 }
 
 // dispatch begins an attempt; the one before it must have ended, or calls could not be counted (semantics 1).
@@ -247,10 +307,13 @@ func (c *change) evidence(e Ending) {
 
 func (c *change) write() *ledger.Write {
 	c.st.Version, c.st.UpdatedAt = c.before+1, c.now
-	w := &ledger.Write{ID: c.op.head.ID, Version: c.before, Status: c.st, Settle: c.st.State == ledger.Settled, Events: c.events,
-		HeldKey: c.op.claim}
+	w := &c.w
+	w.ID, w.Version, w.Settle, w.HeldKey = c.op.head.ID, c.before, c.st.State == ledger.Settled, c.op.claim
 	if c.st.State == ledger.Dispatched && mutant.On("no-dispatched-record") {
-		w.Status.State, w.Status.Attempt = ledger.Created, 0
+		other := *w
+		other.Status.State, other.Status.Attempt = ledger.Created, 0
+		return &other
 	}
+	c.tell(w)
 	return w
 }

@@ -2,6 +2,7 @@ package intent
 
 import (
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -27,33 +28,80 @@ func Parked(lane string) bool { return lane == LaneReview || lane == LaneDead }
 func (o *Op) Lease() error {
 	c := o.change(o.log.ledger.Now())
 	c.require(!c.running && o.head.JobID != "" && c.st.LeaseOwner == "" && !Parked(c.st.Lane), "lease")
-	c.step(stepContinue, ledger.Event{Reason: "leased by a worker", Rule: "semantics 6"})
+	c.lease()
 	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
 	if c.st.State == ledger.Dispatched {
 		c.st.ReadyAt = c.now // its presence says that the last attempt has ended
 	}
-	return o.commit(c, c.write(), func() { _ = o.Release(c.now, "the lease came after its worker had gone on", "semantics 9") })
+	// The lease is one small write, made before every attempt of a job: its line in the history comes with the next move,
+	// which leaves from the same version. A job that is taken over meanwhile moves on, and refuses this hand.
+	w := &c.w
+	w.ID, w.Version, w.Lease, w.Events, c.untold = o.head.ID, c.before, true, nil, w.Events
+	return o.commit(c, w, func() { _ = o.Release(c.now, "the lease came after its worker had gone on", "semantics 9") })
+}
+
+func (c *change) lease() {
+	c.step(stepContinue, ledger.Event{Reason: "leased by a worker", Rule: "semantics 6"})
 }
 
 // Release gives a leased job of which nothing is on its way back to its lane, to be taken at ready: neither an attempt
-// nor a crash (semantics 10).
+// nor a crash (semantics 10). It is written however long the store is away; ErrCommitWait says that it is not there yet.
 func (o *Op) Release(ready time.Time, reason, rule string) error {
 	return o.release(ready, reason, rule, 0)
 }
 
-// Crashed gives a leased job back whose worker failed before anything was sent.
+// Crashed gives a leased job back whose worker failed. An attempt that is on its way ends as a dead process's would
+// (semantics 2, 7): nobody knows what has become of it. What is still being written of the job goes first.
 func (o *Op) Crashed(ready time.Time, reason string) error {
+	o.mu.Lock()
+	running := o.running
+	o.mu.Unlock()
+	if running && !o.log.insists(o.head.ID) {
+		return o.interrupt(reason, "crash", 1, ready)
+	}
 	return o.release(ready, reason, "semantics 10", 1)
 }
 
 func (o *Op) release(ready time.Time, reason, rule string, crashes int) error {
 	c := o.change(o.log.ledger.Now())
+	switch {
+	case c.st.LeaseOwner == "":
+		return nil // it is back already
+	case o.log.insists(o.head.ID):
+		return ErrCommitWait // what is being written of it says more
+	}
 	c.require(!c.running, "release beside an attempt")
 	c.step(stepContinue, ledger.Event{Reason: reason, Rule: rule})
 	c.st.Crashes += crashes
 	c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
 	c.st.Lane, c.st.ReadyAt = LaneBackground, ready
-	return o.commit(c, c.write(), nil)
+	return o.letGo(c)
+}
+
+// letGo makes c durable, behind which nobody works on the job. It insists as Settle does: this owner lives, so nothing that
+// it holds is taken from it, and a job that stayed leased would stay so until a restart.
+func (o *Op) letGo(c *change) error {
+	w := c.write()
+	if mutant.On("release-gives-up") {
+		return o.commit(c, w, nil)
+	}
+	return o.strict(c, w, nil)
+}
+
+// Stray frees a job that this owner holds by r, as the log shows it, and that nobody works on, as the caller knows: its worker
+// has failed. It leaves alone, with false, one whose next move is still being written, or that somebody has moved.
+func (g *Log) Stray(r *ledger.Record) (freed bool, err error) {
+	switch {
+	case r.JobID == "", r.LeaseOwner != g.owner, r.State != ledger.Created && r.State != ledger.Dispatched:
+		return false, nil
+	case g.insists(r.ID), g.Refused(r.ID):
+		return false, nil
+	}
+	err = g.Load(r).Patient().Crashed(g.ledger.Now(), "its worker has left it")
+	if errors.Is(err, ledger.ErrStale) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // Parking says why an intent goes where only a person takes it from.
@@ -111,6 +159,18 @@ func (o *Op) GiveUp(by, reason, rule string) error {
 	return o.strict(c, w, nil)
 }
 
+// Refuse ends a parked intent of which nothing was ever sent by its owner's word. It holds its key until then: who asks again
+// hears of that word.
+func (o *Op) Refuse(by, reason, rule string, until time.Time) error {
+	c := o.change(o.log.ledger.Now())
+	c.require(Parked(c.st.Lane) && c.st.Attempt == 0, "refuse")
+	c.step(stepDiscard, ledger.Event{Actor: by, Reason: reason, Rule: rule})
+	c.st.Outcome, c.st.LeaseOwner = ledger.OutcomeDiscarded, ""
+	w := c.write()
+	w.Claim, w.ClaimUntil = ledger.ClaimKeep, until
+	return o.strict(c, w, nil)
+}
+
 // Revival is a person's word that sends a parked job back to its lane.
 type Revival struct {
 	By        string
@@ -124,7 +184,7 @@ type Revival struct {
 }
 
 // Revive begins a new generation of a parked intent: the same intent with the same key moves, and nothing of it is
-// copied. Attempts and crashes go on being counted; those of the new generation begin behind its line in the history
+// copied. A job goes back to its lane; what is none waits for a request with its key, which alone has it sent. Attempts and crashes go on being counted; those of the new generation begin behind its line in the history
 // (Lives). ErrHeld says that its outcome is unknown and nobody vouches for it.
 func (o *Op) Revive(r Revival) error {
 	if mutant.On("replay-copies") {
@@ -145,6 +205,9 @@ func (o *Op) Revive(r Revival) error {
 	c.add(ledger.Event{Kind: generationKind, Actor: r.By, Attempt: c.st.Attempt, Reason: r.Reason, Rule: r.Rule,
 		Evidence: generation{Crashes: c.st.Crashes, Said: r.Evidence}.text()})
 	c.st.Lane, c.st.ReadyAt, c.st.ExpiresAt = LaneBackground, c.now, r.ExpiresAt
+	if o.head.JobID == "" {
+		c.st.Lane, c.st.ReadyAt = LaneAdmission, time.Time{}
+	}
 	return o.commit(c, c.write(), nil)
 }
 

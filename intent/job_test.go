@@ -183,3 +183,76 @@ func TestRevive(t *testing.T) {
 		t.Error("what is settled was revived")
 	}
 }
+
+// A lease moves nothing: its line comes with the next move, once, and whoever moves the job first leaves it behind.
+func TestLeaseIsToldWithTheNextMove(t *testing.T) {
+	r := newRig(t)
+	g := r.engine()
+	told := func(op *intent.Op) (n int) {
+		events, err := r.store.History(t.Context(), op.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range events {
+			if e.Reason == "leased by a worker" {
+				n++
+				if i == 0 || i+1 < len(events) && events[i+1].At.Before(e.At) {
+					t.Errorf("out of its place: %+v", events)
+				}
+			}
+		}
+		return n
+	}
+	sent, freed, taken := r.begun(g, "idem:test:main:key:a"), r.begun(g, "idem:test:main:key:b"), r.begun(g, "idem:test:main:key:c")
+	first := r.begun(g, "idem:test:main:key:d", func(b *intent.Begin) { b.Leased = true })
+	for _, op := range []*intent.Op{sent, freed, taken} {
+		r.ok(op.Lease())
+		if rec := r.get(op.ID()); rec.LeaseOwner != g.Owner() || rec.Version != 1 || told(op) != 0 {
+			t.Errorf("leased: %+v, told %d times", rec.Status, told(op))
+		}
+		if err := g.Load(r.get(op.ID())).Lease(); err == nil {
+			t.Error("a second hand leased it")
+		}
+	}
+	r.ok(sent.Evidence(intent.Ending{End: ledger.AttemptUnknown}, nil))
+	r.ok(sent.Dispatch(try))
+	r.ok(sent.Settle(won(time.Time{}), false, nil))
+	r.ok(freed.Release(r.store.Now(), "", ""))
+	r.ok(freed.Lease())
+	r.ok(freed.Release(r.store.Now(), "", ""))
+	for op, want := range map[*intent.Op]int{sent: 1, freed: 2, first: 1} {
+		if n := told(op); n != want {
+			t.Errorf("told %d times, want %d", n, want)
+		}
+	}
+	stale := g.Load(r.get(taken.ID()))
+	r.ok(stale.GiveUp("caller", "cancelled", ""))
+	if err := taken.Dispatch(try); !errors.Is(err, ledger.ErrStale) {
+		t.Errorf("what was cancelled in a worker's hands was sent: %v", err)
+	}
+	if rec := r.get(first.ID()); rec.LeaseOwner != g.Owner() || rec.Version != 1 || rec.JobID != rec.ID {
+		t.Errorf("leased from the beginning: %+v", rec.Status)
+	}
+	if _, err := r.engine().Recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if rec := r.get(first.ID()); rec.LeaseOwner != "" || rec.Crashes != 1 || rec.Attempt != 0 {
+		t.Errorf("behind a crash: %+v", rec.Status)
+	}
+}
+
+// Where an intent stands that has been put before a person is not overruled by who has just lost it out of hand.
+func TestShelvedBehindItsEnd(t *testing.T) {
+	r := newRig(t)
+	g := r.engine()
+	for _, lane := range []string{intent.LaneStream, ""} {
+		o := r.begin(g, begin("k"+lane, held, stream))
+		o.Shelve("aside", "a client left", "semantics 25")
+		r.ok(o.Lose(intent.Ending{Error: "timeout", Billed: true, Reason: "cut", Lane: intent.LaneReview}, nil))
+		o.Shelve(lane, "a client left, or came", "semantics 25")
+		r.ok(o.Evidence(intent.Ending{End: ledger.AttemptUnknown}, nil)) // behind it
+		if rec := r.is(o.ID(), ledger.Unknown, ledger.OutcomeUnknown); rec.Lane != intent.LaneReview {
+			t.Errorf("it stands in %q", rec.Lane)
+		}
+	}
+}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -17,6 +19,8 @@ var (
 	ErrCommitWait = fmt.Errorf("intent: the store did not confirm in time: %w", ledger.ErrUnavailable)
 	// ErrHeld says that what was asked for needs evidence or a person first.
 	ErrHeld = errors.New("intent: outcome unknown, held for evidence or a person")
+	// ErrAged says that a job's time was over before its attempt was on record: release it, and Expire ends it.
+	ErrAged = errors.New("intent: its max_queue_age is over, nothing of it is sent any more")
 )
 
 // LaneAdmission is where a call waits that a client waits for; it leaves when it is sent.
@@ -65,6 +69,11 @@ type Log struct {
 	alone   bool
 	lane    func(*ledger.Record) string
 	patrol  *patrol
+	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
+	refused sync.Map                             // ids, see Refused
+
+	mu       sync.Mutex
+	insisted map[string]int // by job, its moves that the store has not taken yet
 }
 
 // New returns a Log that writes as a new owner. Call Recover before the first Begin, and Run beside it.
@@ -86,7 +95,7 @@ func New(c Config) *Log {
 		g.lane = func(*ledger.Record) string { return LaneDead }
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
-	g.stopped, g.settler, g.patrol = make(chan struct{}), newSettler(), newPatrol()
+	g.stopped, g.settler, g.patrol, g.insisted = make(chan struct{}), newSettler(), newPatrol(), map[string]int{}
 	g.pending.Go(g.settler.run)
 	return g
 }
@@ -137,8 +146,10 @@ type Begin struct {
 	Visibility ledger.Visibility
 	ExpiresAt  time.Time
 	Request    *ledger.Body // kept for jobs and tools
-	// Job makes the intent a job: it has a job_id, its own id, and belongs to nobody until a worker leases it.
+	// Job makes the intent a job: it has a job_id, its own id, and belongs to nobody until a worker leases it. Leased says
+	// that one of this process's workers has it from the beginning.
 	Job    bool
+	Leased bool
 	Header *ledger.Body // of a job: what goes with its request
 	Sent   *ledger.Body // what the first attempt sends, where that differs from Request
 }
@@ -156,12 +167,19 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	o := &Op{log: g, head: b.Head}
 	o.head.ID, o.head.CreatedAt = g.ids.next(now), now
 	c := o.change(now)
-	c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
+	*c.st = ledger.Status{Outcome: ledger.OutcomePending, Lane: b.Lane, Visibility: b.Visibility,
 		ReadyAt: b.ReadyAt, ExpiresAt: b.ExpiresAt, LeaseOwner: g.owner}
 	if b.Job {
-		o.head.JobID, c.st.LeaseOwner = o.head.ID, ""
+		o.head.JobID = o.head.ID
+	}
+	leased := b.Leased && !mutant.On("leased-in-memory")
+	if (b.Job || Parked(b.Lane)) && !leased {
+		c.st.LeaseOwner = "" // nobody's
 	}
 	c.step(stepCreate, ledger.Event{Reason: b.Head.Trigger})
+	if leased {
+		c.lease()
+	}
 	if b.Attempt != nil {
 		c.dispatch(stepDispatch, b.Attempt)
 	}
@@ -187,12 +205,29 @@ func (g *Log) Begin(b Begin) (*Op, error) {
 	return o, nil
 }
 
+// Refused reports whether an intent is one whose Begin returned ErrCommitWait and which is not taken back yet: whoever finds it
+// on record must neither promise nor do anything of it. Ask before the intent is read, where the answer is to fit what is read.
+func (g *Log) Refused(id string) bool {
+	_, refused := g.refused.Load(id)
+	return refused && !mutant.On("late-job-acknowledged")
+}
+
 // lateBegin ends an intent whose commit came after its caller was refused (semantics 9). A job was not begun either: its
-// submitter was told so.
+// submitter was told so. It stays Refused until that is on record, however long the store takes.
 func (o *Op) lateBegin(job bool) {
 	if !job {
 		o.neverSent()
 		return
 	}
-	o.tidy(o.GiveUp("engine", cameLate, "semantics 9"))
+	if st := o.Status(); endOf(&st) == "" {
+		o.head.Callback = "" // its end would be told to somebody who has heard of no such job
+	}
+	c := o.change(o.log.ledger.Now())
+	c.giveUp(cameLate, "semantics 9")
+	c.st.LeaseOwner = ""
+	w, err := c.write(), c.err
+	if err == nil {
+		err = o.insist(c, w)
+	}
+	o.tidy(err)
 }

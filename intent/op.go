@@ -21,7 +21,8 @@ type Op struct {
 
 	mu      sync.Mutex
 	st      ledger.Status
-	running bool // an attempt is on its way, as far as this hand knows
+	running bool           // an attempt is on its way, as far as this hand knows
+	untold  []ledger.Event // of a lease: it changes no version and is told with the next move
 }
 
 // Load takes an intent read from the ledger in hand.
@@ -66,7 +67,8 @@ type Ending struct {
 	Evidence   json.RawMessage
 	// ReadyAt, of EndAttempt, is when the next attempt is due; until then nothing is on its way (semantics 36).
 	ReadyAt time.Time
-	// Free, of EndAttempt, gives the lease up with it: a job goes back to its lane.
+	// Free, of EndAttempt, gives the lease up with it: a job goes back to its lane. That is written however long the store is
+	// away, as by Settle; ErrCommitWait says that it is not there yet.
 	Free bool
 }
 
@@ -98,6 +100,9 @@ func (o *Op) Dispatch(a Attempt) error {
 	if s == stepAttempt && o.head.Hold {
 		return ErrHeld
 	}
+	if o.head.JobID != "" && !c.st.ExpiresAt.IsZero() && !c.now.Before(c.st.ExpiresAt) && !mutant.On("age-ignored") {
+		return ErrAged
+	}
 	c.st.LeaseOwner, c.st.LeaseUntil = o.log.owner, time.Time{}
 	c.dispatch(s, &a)
 	return o.commit(c, c.write(), o.lateDispatch)
@@ -120,6 +125,7 @@ func (o *Op) EndAttempt(e Ending) error {
 	}
 	if e.Free {
 		c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
+		return o.letGo(c)
 	}
 	return o.commit(c, c.write(), o.handBack)
 }
@@ -213,6 +219,15 @@ func (o *Op) strict(c *change, w *ledger.Write, done func(error)) error {
 	if c.err != nil {
 		return c.err
 	}
+	if o.patient { // one that nobody waits for needs neither a goroutine nor a clock, unless the store is in trouble
+		<-o.log.ledger.Enqueue(w)
+		if err := o.landed(c, w); !errors.Is(err, ledger.ErrUnavailable) {
+			if done != nil {
+				done(err)
+			}
+			return err
+		}
+	}
 	result := make(chan error, 1)
 	o.persist(c, w, func(err error) {
 		if done != nil {
@@ -288,22 +303,24 @@ func (c *change) giveUp(reason, rule string) {
 func (o *Op) Note(e ledger.Event) {
 	c := &change{now: o.log.ledger.Now()}
 	c.add(e)
-	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: c.events})
+	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: c.w.Events})
 }
 
-// Shelve says where an intent stands while it is worked on, "" where in no lane; the next move overrules it. Nobody waits
-// for it.
+// Shelve says where an intent stands while it is worked on here, "" where in no lane; the next move overrules it, and one that
+// gave the intent out of hand before it is not overruled. Nobody waits for it.
 func (o *Op) Shelve(lane, reason, rule string) {
 	c := &change{now: o.log.ledger.Now()}
 	c.add(ledger.Event{Kind: "note", Reason: reason, Rule: rule})
-	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Shelve: true, Status: ledger.Status{Lane: lane}, Events: c.events})
+	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Shelve: true,
+		Status: ledger.Status{Lane: lane, LeaseOwner: o.log.owner}, Events: c.w.Events})
 }
 
 // Evidence keeps what came too late to be state: the answer of an attempt whose lease was lost.
 func (o *Op) Evidence(e Ending, body *ledger.Body) error {
 	c := o.change(o.log.ledger.Now())
+	c.w.Events = nil // what is untold is for the next move
 	c.evidence(e)
-	w := &ledger.Write{ID: o.head.ID, Append: true, Events: c.events}
+	w := &ledger.Write{ID: o.head.ID, Append: true, Events: c.w.Events}
 	if body != nil {
 		late := *body
 		late.Kind = ledger.BodyLate

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -26,14 +27,15 @@ type Recovered struct {
 // dispatched is free, what was goes by on_unknown. It is safe to run again, and beside other engines.
 func (g *Log) Recover(ctx context.Context) (Recovered, error) {
 	var found Recovered
-	dead, err := g.deadOwners(ctx)
-	if err != nil {
-		return found, err
-	}
 	for after := ""; ; {
 		records, err := g.ledger.Open(ctx, after, page)
 		if err != nil {
 			return found, fmt.Errorf("recover: %w", err)
+		}
+		// Behind the leases: whoever took one had a heartbeat before (Alive).
+		dead, err := g.deadOwners(ctx)
+		if err != nil {
+			return found, err
 		}
 		for _, r := range records {
 			after = r.ID
@@ -82,7 +84,7 @@ func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error)
 }
 
 func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
-	o := g.Load(r)
+	o := g.Load(r).Patient() // nobody waits for an answer yet, and a slow disk is no reason not to start
 	switch {
 	case r.State == ledger.Created && r.Key == "":
 		found.Dropped++
@@ -108,7 +110,7 @@ func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 	if !o.running {
 		reason = "its process ended while it waited for its next attempt"
 	}
-	return o.interrupt(reason, "crash", 1)
+	return o.interrupt(reason, "crash", 1, g.ledger.Now())
 }
 
 // Interrupt records that this process stops working on an intent before its outcome is known: on a shutdown that
@@ -117,7 +119,7 @@ func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 func (o *Op) Interrupt(reason string) error {
 	switch {
 	case o.Status().State != ledger.Created:
-		return o.interrupt(reason, "interrupted", 0)
+		return o.interrupt(reason, "interrupted", 0, o.log.ledger.Now())
 	case o.head.Key == "":
 		return o.Discard(reason, "semantics 7")
 	}
@@ -127,8 +129,8 @@ func (o *Op) Interrupt(reason string) error {
 // interrupt moves a dispatched intent by semantics 2: held ones become unknown; a repeatable one waits, still
 // dispatched, for a request with its key; one that nobody can ask for, or of whose stream the client may have
 // seen a part, fails. Only an attempt that is on its way ends, and may be billed: between two attempts none is
-// (semantics 36), and the last one is on record.
-func (o *Op) interrupt(reason, kind string, crashes int) error {
+// (semantics 36), and the last one is on record. A job is back in its lane, to be taken at ready.
+func (o *Op) interrupt(reason, kind string, crashes int, ready time.Time) error {
 	c := o.change(o.log.ledger.Now())
 	c.require(c.st.State == ledger.Dispatched, "interrupt")
 	c.st.Crashes += crashes
@@ -142,7 +144,7 @@ func (o *Op) interrupt(reason, kind string, crashes int) error {
 	}
 	if o.head.JobID != "" {
 		c.step(stepContinue, ledger.Event{Reason: "back to its lane", Rule: "on_unknown: retry"})
-		c.st.LeaseOwner, c.st.ReadyAt = "", c.now
+		c.st.LeaseOwner, c.st.ReadyAt = "", ready
 		return o.strict(c, c.write(), nil)
 	}
 	if !o.head.Stream && o.head.Key != "" {
@@ -182,8 +184,15 @@ func (o *Op) settleConfirmed() error {
 
 // Expire settles intents that waited for a request with their key until their time was over (semantics 7).
 // Intents that somebody works on are left alone. It returns how many it settled.
-func (g *Log) Expire(ctx context.Context) (int, error) {
-	settled := 0
+func (g *Log) Expire(ctx context.Context) (int, error) { return g.expire(ctx, false) }
+
+// breath is how many of many that age at once are settled before others have as long to themselves.
+const breath = 16
+
+// expire is Expire. As a neighbour it leaves half of the time to those whom somebody waits for, and ends for the owner's next
+// heartbeat: of tens of thousands that age in one minute, most wait for the next turn. Nothing of them is dispatched meanwhile.
+func (g *Log) expire(ctx context.Context, neighbour bool) (int, error) {
+	settled, began, last := 0, time.Now(), time.Now()
 	for {
 		// What is settled is due no more, so that the next page begins behind it.
 		records, err := g.ledger.Due(ctx, g.ledger.Now(), page)
@@ -191,7 +200,13 @@ func (g *Log) Expire(ctx context.Context) (int, error) {
 			return settled, fmt.Errorf("expire: %w", err)
 		}
 		before := settled
-		for _, r := range records {
+		for i, r := range records {
+			if neighbour && i%breath == breath-1 {
+				if time.Since(began) > g.beat || !pause.For(ctx, time.Since(last)) {
+					return settled, nil
+				}
+				last = time.Now()
+			}
 			if err := g.expireOne(r); errors.Is(err, ledger.ErrStale) {
 				continue // a request came for it meanwhile
 			} else if err != nil {
@@ -213,19 +228,32 @@ func (g *Log) expireOne(r *ledger.Record) error {
 	return o.Discard("expired: no request came for it", "semantics 7")
 }
 
+// Alive puts the owner's heartbeat on record. Whoever leases beside other engines, and cannot wait for Run to have begun,
+// calls it first: they take a lease without a heartbeat for a dead one's.
+func (g *Log) Alive(ctx context.Context) error {
+	if g.alone {
+		return nil
+	}
+	return g.alive(ctx)
+}
+
+func (g *Log) alive(ctx context.Context) error {
+	until := g.ledger.Now().Add(3 * g.beat)
+	if mutant.On("lease-by-wall-clock") {
+		until = time.Now().Add(3 * g.beat)
+	}
+	return g.ledger.Beat(ctx, g.owner, until)
+}
+
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.
 func (g *Log) Run(ctx context.Context) error {
 	ticker := time.NewTicker(g.beat)
 	defer ticker.Stop()
 	for {
-		until := g.ledger.Now().Add(3 * g.beat)
-		if mutant.On("lease-by-wall-clock") {
-			until = time.Now().Add(3 * g.beat)
-		}
-		if err := g.ledger.Beat(ctx, g.owner, until); err != nil && ctx.Err() == nil {
+		if err := g.alive(ctx); err != nil && ctx.Err() == nil {
 			g.logger.Warn("heartbeat not written", "error", err)
 		}
-		if _, err := g.Expire(ctx); err != nil && ctx.Err() == nil {
+		if _, err := g.expire(ctx, !mutant.On("ageing-before-heartbeat")); err != nil && ctx.Err() == nil {
 			g.logger.Warn("expiry did not finish", "error", err)
 		}
 		select {

@@ -101,7 +101,7 @@ type KeyFilter interface {
 	DerivedKeys(ctx context.Context, limit int) (func(key string) bool, error)
 }
 
-// Write is one atomic change to one intent. Either Insert is set (a new intent) or ID and Version are (a
+// Write is one atomic change to one intent, with at most one new intent beside it. Either Insert is set (a new intent) or ID and Version are (a
 // compare-and-set on an existing one). All parts apply together or not at all.
 type Write struct {
 	// Insert is the immutable head of a new intent; Status its first status (Version 1).
@@ -125,9 +125,15 @@ type Write struct {
 	// Unindex, with Append, takes the intent out of the index of its derived key: its answer is known to have
 	// arrived, and nobody can adopt it any more (semantics 19).
 	Unindex string
-	// Shelve, with Append, puts the intent into Status.Lane as long as it is unsettled, without asking for a version or
-	// advancing it: where it stands for people to see, which the next move of whoever works on it overrules.
+	// Shelve, with Append, puts the intent into Status.Lane as long as it is unsettled and in the hands of Status.LeaseOwner,
+	// without asking for a version or advancing it: where it stands for people to see, which the next move of whoever works on
+	// it overrules. What nobody works on stays where it is, for that lane says who is to end it.
 	Shelve bool
+
+	// Lease gives the unsettled intent named by ID, at Version and in nobody's hands, to Status.LeaseOwner until
+	// Status.LeaseUntil, with Status.ReadyAt. Nothing else of it changes, its version neither: whoever moves it next moves
+	// it from this one. Status.Version is Version. ErrStale where somebody has it, or it has moved on.
+	Lease bool
 
 	Status Status
 	// Settle moves the intent out of the unsettled set. Answer, when set, is what is replayed.
@@ -142,6 +148,10 @@ type Write struct {
 
 	Events []Event
 	Bodies []Body
+
+	// Beside, when set, is an insertion that applies together with this write or not at all: what a change calls for is on
+	// record when the change is. It takes no key, is not settled, and has nothing beside it; its own Err stays nil.
+	Beside *Write
 
 	// Relaxed asks for no wake-up of the writer: the write rides with the next one, 2 ms at most.
 	Relaxed bool

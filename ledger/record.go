@@ -92,6 +92,7 @@ type Intent struct {
 	PolicyRevision string
 	Trigger        string // what made the client send it: "", "retry:1", "resume", …
 	ParentID       string // predecessor, for a takeover or replayed generation
+	Callback       string // callback_url: whom a job's end is told to; of a callback, where it goes
 	CreatedAt      time.Time
 }
 

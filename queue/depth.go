@@ -18,13 +18,8 @@ func (q *Queue) Depth() Depth {
 }
 
 func (q *Queue) depth(now time.Time) Depth {
-	d := Depth{Working: q.working}
-	for _, l := range q.lines {
-		l.promote(now)
-		d.Ready += len(l.ready.list)
-		d.Waiting += len(l.ready.list) + len(l.later.list)
-	}
-	return d
+	q.ring(now)
+	return Depth{Waiting: q.waiting, Ready: q.ready, Working: q.working}
 }
 
 // Lane is what a lane holds.
@@ -49,11 +44,8 @@ func (q *Queue) Lanes() map[string]Lane {
 		all[name] = Lane{Depth: n.count, Age: max(0, now.Sub(n.oldest))}
 	}
 	d, oldest := q.depth(now), now
-	for _, l := range q.lines {
-		for _, e := range l.ready.list {
-			oldest = earlier(oldest, e.created)
-		}
-		for _, e := range l.later.list {
+	for _, e := range q.known {
+		if e.line != nil {
 			oldest = earlier(oldest, e.created)
 		}
 	}

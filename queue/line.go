@@ -1,125 +1,78 @@
 package queue
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
-	"time"
 
-	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// entry is what the schedule knows of a job.
-type entry struct {
-	id       string
-	bucket   int64 // of ready_at: priority decides within a second (semantics 38)
-	readyAt  int64 // microseconds
-	created  int64
-	expires  int64 // the greatest number where it does not age
-	attempt  int
-	priority int8           // 0 goes first
-	fresh    *ledger.Record // what was written of it a moment ago; a lease on it is refused if it has moved since
-}
-
-var priorities = map[string]int8{"high": 0, "normal": 1, "low": 2}
-
-func entryOf(r *ledger.Record) *entry {
-	e := &entry{id: r.ID, created: r.CreatedAt.UnixMicro(), expires: 1<<63 - 1, attempt: r.Attempt, priority: 1}
-	if p, ok := priorities[r.Priority]; ok {
-		e.priority = p
-	}
-	if !r.ExpiresAt.IsZero() {
-		e.expires = r.ExpiresAt.UnixMicro()
-	}
-	e.readyAt = e.created
-	if !r.ReadyAt.IsZero() {
-		e.readyAt = r.ReadyAt.UnixMicro()
-	}
-	e.bucket = e.readyAt / time.Second.Microseconds()
-	return e
-}
-
-// defaultOrder is release_order where a policy says nothing, and the one between lines.
-var defaultOrder = []string{"ready_at", "priority", "created_at"}
-
-// less reports whether a leaves before b. It is a total order: what is alike in all that order names goes by its id.
-func less(order []string, a, b *entry) bool {
-	for _, name := range order {
-		if c := compare(name, a, b); c != 0 {
-			return c < 0
-		}
-	}
-	return a.id < b.id
-}
-
-func compare(name string, a, b *entry) int {
-	switch name {
-	case "ready_at":
-		return cmp.Compare(a.bucket, b.bucket)
-	case "priority":
-		return cmp.Compare(a.priority, b.priority)
-	case "created_at":
-		return cmp.Compare(a.created, b.created)
-	case "expires_at":
-		return cmp.Compare(a.expires, b.expires)
-	case "attempt":
-		return cmp.Compare(a.attempt, b.attempt)
-	}
-	return 0
-}
-
-// entries is a heap.
-type entries struct {
-	list  []*entry
-	order []string
-	exact bool // by ready_at to the microsecond: those whose time has not come
-}
-
-func (h *entries) Len() int { return len(h.list) }
-func (h *entries) Less(i, j int) bool {
-	if h.exact {
-		return h.list[i].readyAt < h.list[j].readyAt
-	}
-	return less(h.order, h.list[i], h.list[j])
-}
-func (h *entries) Swap(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] }
-func (h *entries) Push(x any)    { h.list = append(h.list, x.(*entry)) }
-func (h *entries) Pop() any {
-	last := len(h.list) - 1
-	e := h.list[last]
-	h.list[last] = nil
-	h.list = h.list[:last]
-	return e
-}
-
 // lineKey is all that a policy and a route can tell jobs apart by.
-type lineKey struct{ tenant, workflow, owner, provider, path, endpoint, model string }
+type lineKey struct {
+	wayKey
+	owner string
+	// last marks those that the next crash of their worker gives up.
+	last bool
+}
 
 // line is the jobs of one kind: they have the same rules, and stand or run together.
 type line struct {
 	key     lineKey
 	head    ledger.Intent // of one of them
 	rules   Rules
-	later   entries
-	ready   entries
-	slots   *bulkhead.Semaphore // of the concurrency key, shared by all lines that come to it
+	way     *way
+	gates   []*gate // which each of its jobs passes, and is counted at
+	later   ranked[*entry]
+	ready   ranked[*entry]
 	working int
-	until   time.Time // nothing of it is started before
-	barred  bool
+	alarm   alarm // of the first of later
+
+	at  *ranked[*line] // those of its way, or those that stand before a gate; nil where none of its jobs is ready
+	pos int
+}
+
+func newLine(k lineKey, head *ledger.Intent) *line {
+	l := &line{key: k, head: *head, later: waiting(sooner)}
+	l.ready = waiting(func(a, b *entry) bool { return less(l.rules.Order, a, b) })
+	l.alarm.line = l
+	return l
+}
+
+// first is the job of the line that goes next; there is one.
+func (l *line) first() *entry { return l.ready.first() }
+
+// ahead is the order between lines, whatever orders their jobs among themselves.
+func ahead(a, b *line) bool { return less(defaultOrder, a.first(), b.first()) }
+
+// standing is a heap of lines that have a job that is ready.
+func standing() ranked[*line] {
+	return ranked[*line]{less: ahead, place: func(l *line) *int { return &l.pos }}
 }
 
 // lineOf finds or makes the line of a job.
-func (q *Queue) lineOf(r *ledger.Record) *line {
-	k := lineKey{r.Tenant, r.Workflow, r.OwnerKey, r.Provider, r.Path, r.Endpoint, r.RequestedModel}
+func (q *Queue) lineOf(head *ledger.Intent, crashes int) *line {
+	k := lineKey{wayKeyOf(head), head.OwnerKey, q.lastChance(head, crashes)}
 	if l := q.lines[k]; l != nil {
 		return l
 	}
-	l := &line{key: k, head: r.Intent, later: entries{exact: true}}
+	l := newLine(k, head)
+	l.way = q.wayOf(k.wayKey, head)
+	l.way.lines++
 	q.rule(l)
 	q.lines[k] = l
 	return l
+}
+
+// lastChance reports whether one more crash ends a job that has been through some. Workers die with all that they have in
+// hand, and only one of it was the cause: of such jobs one at a time is begun, so that each is given up for a crash of its own.
+func (q *Queue) lastChance(head *ledger.Intent, crashes int) bool {
+	if crashes == 0 || mutant.On("crash-takes-all") {
+		return false
+	}
+	most := q.Rules(head).MaxAttempts
+	return most > 0 && crashes+1 >= most
 }
 
 // rule gives a line the rules that hold for it now.
@@ -128,18 +81,12 @@ func (q *Queue) rule(l *line) {
 	if len(l.rules.Order) == 0 {
 		l.rules.Order = defaultOrder
 	}
-	l.ready.order = l.rules.Order
 	heap.Init(&l.ready)
-	limit := q.Workers
-	if l.rules.Limit > 0 && l.rules.Key != "" {
-		limit = min(limit, l.rules.Limit)
+	was := l.gates
+	l.gates = q.gatesOf(l)
+	for _, g := range was {
+		q.unhold(g)
 	}
-	was := l.slots
-	l.slots = q.group.Get(l.rules.Key, bulkhead.Config{Max: limit, Waiting: -1})
-	if was != nil {
-		q.group.Put(was)
-	}
-	l.until, l.barred = time.Time{}, false
 }
 
 // Reload asks for the rules of every line again, and has as many workers as it says from now on. Jobs in a worker's hands
@@ -149,49 +96,141 @@ func (q *Queue) Reload(workers int) {
 	defer q.mu.Unlock()
 	q.Workers = workers
 	for _, l := range q.lines {
+		q.unplace(l)
 		q.rule(l)
+		q.place(l)
 	}
+	q.reopen()
 	q.wake()
 }
 
-// drop forgets a line of which nothing is left.
-func (q *Queue) drop(l *line) {
-	if len(l.ready.list) == 0 && len(l.later.list) == 0 && l.working == 0 {
-		delete(q.lines, l.key)
-		q.group.Put(l.slots)
+// place has a line stand where its next job has to: at the gate where it stands already, else with its way.
+func (q *Queue) place(l *line) {
+	switch {
+	case l.ready.empty():
+		q.unplace(l)
+		return
+	case l.at != nil:
+		l.at.moved(l)
+	default:
+		l.at = &l.way.standing
+		l.at.add(l)
+	}
+	q.rank(l.way)
+}
+
+func (q *Queue) unplace(l *line) {
+	if l.at != nil {
+		l.at.remove(l)
+		l.at = nil
+		q.rank(l.way)
 	}
 }
 
-func (l *line) push(e *entry) { heap.Push(&l.later, e) }
+// push has a job wait until its time comes.
+func (q *Queue) push(l *line, e *entry) {
+	e.line, e.in = l, &l.later
+	l.later.add(e)
+	l.way.waiting++
+	q.waiting++
+	q.set(&l.alarm, l.later.first().readyAt)
+}
 
-func (l *line) pop() *entry { return heap.Pop(&l.ready).(*entry) }
-
-// promote moves those whose time has come, and returns how long it is until the next one's.
-func (l *line) promote(now time.Time) time.Duration {
-	for len(l.later.list) > 0 {
-		if wait := time.UnixMicro(l.later.list[0].readyAt).Sub(now); wait > 0 {
-			return wait
-		}
-		heap.Push(&l.ready, heap.Pop(&l.later))
+// promote moves those of a line whose time has come.
+func (q *Queue) promote(l *line, now int64) {
+	for !l.later.empty() && l.later.first().readyAt <= now {
+		e := l.later.first()
+		l.later.remove(e)
+		e.in = &l.ready
+		l.ready.add(e)
+		q.ready++
 	}
-	return 0
+	q.later(l)
+	q.place(l)
+}
+
+// later sets the alarm of a line by those whose time has not come.
+func (q *Queue) later(l *line) {
+	if l.later.empty() {
+		q.unset(&l.alarm)
+		return
+	}
+	q.set(&l.alarm, l.later.first().readyAt)
+}
+
+// pull takes a job out of its line, which stays.
+func (q *Queue) pull(e *entry) {
+	l, ready := e.line, e.in == &e.line.ready
+	e.in.remove(e)
+	e.line, e.in = nil, nil
+	l.way.waiting--
+	q.waiting--
+	if ready {
+		q.ready--
+		q.place(l)
+	} else {
+		q.later(l)
+	}
+	q.drained(l.way)
+}
+
+// remove forgets a job that waits no more.
+func (q *Queue) remove(e *entry) {
+	l := e.line
+	q.pull(e)
+	delete(q.known, e.id)
+	q.discount(e)
+	q.drop(l)
+}
+
+// discount gives back what is kept of a job.
+func (q *Queue) discount(e *entry) {
+	if e.fresh != nil {
+		q.kept -= e.fresh.size
+	}
+}
+
+// drop forgets a line of which nothing is left, and a way without lines.
+func (q *Queue) drop(l *line) {
+	if !l.ready.empty() || !l.later.empty() || l.working > 0 || q.lines[l.key] != l {
+		return
+	}
+	delete(q.lines, l.key)
+	for _, g := range l.gates {
+		q.unhold(g)
+	}
+	if l.way.lines--; l.way.lines == 0 {
+		q.unset(&l.way.alarm)
+		delete(q.ways, l.key.wayKey)
+	}
 }
 
 // hands is what a worker has of the line whose job it does.
 type hands struct {
 	line  *line
 	rules Rules
-	slots *bulkhead.Semaphore // nil where it has none of them
+	gates []*gate
 }
 
 // take counts a job of the line as worked on. The caller has seen that there is room, under the queue's lock.
-func (l *line) take() hands {
+func (q *Queue) take(l *line) hands {
+	q.working++
 	l.working++
-	h := hands{line: l, rules: l.rules}
-	if l.slots.Try(bulkhead.Batch) {
-		h.slots = l.slots
+	for _, g := range l.gates {
+		g.working++
 	}
-	return h
+	return hands{l, l.rules, l.gates}
+}
+
+// giveBack frees what a worker has of a line.
+func (q *Queue) giveBack(h hands) {
+	for _, g := range h.gates {
+		g.working--
+		q.free(g)
+		q.forget(g)
+	}
+	h.line.working--
+	q.drop(h.line)
 }
 
 // Lane is where a job goes for a condition, "" where the policy sends it nowhere: review before dead letter

@@ -1,7 +1,6 @@
 package queue
 
 import (
-	"container/heap"
 	"fmt"
 	"slices"
 	"testing"
@@ -30,18 +29,20 @@ func TestReleaseOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		order := rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"ready_at", "priority", "created_at", "expires_at", "attempt"}), 1, 5,
 			rapid.ID[string]).Draw(t, "order")
-		l := &line{ready: entries{order: order}, later: entries{exact: true}}
+		q := New(Config{Rules: func(*ledger.Intent) Rules { return Rules{Order: order} }})
+		l := q.lineOf(&ledger.Intent{}, 0)
 		var all []*entry
 		for i := range rapid.IntRange(0, 40).Draw(t, "jobs") {
 			e := entryOf(drawJob(t, i))
 			all = append(all, e)
-			l.push(e)
+			q.push(l, e)
 		}
 		now := time.UnixMilli(rapid.Int64Range(0, 6000).Draw(t, "now"))
-		l.promote(now)
+		q.ring(now)
 		var got []*entry
-		for len(l.ready.list) > 0 {
-			got = append(got, l.pop())
+		for !l.ready.empty() {
+			got = append(got, l.first())
+			q.pull(l.first())
 		}
 		var want []*entry
 		for _, e := range all {
@@ -80,14 +81,15 @@ func TestPriorityDecidesWithinASecond(t *testing.T) {
 		r.ID, r.Priority, r.ReadyAt, r.CreatedAt = id, priority, time.UnixMilli(ready), time.UnixMilli(created)
 		return entryOf(r)
 	}
-	h := &entries{order: defaultOrder}
+	h := waiting(func(a, b *entry) bool { return less(defaultOrder, a, b) })
 	for _, e := range []*entry{job("late high", "high", 2001, 1), job("low", "low", 1000, 1), job("high", "high", 1999, 9),
 		job("normal, older", "normal", 1500, 2), job("normal", "", 1400, 3)} {
-		heap.Push(h, e)
+		h.add(e)
 	}
 	var got []string
-	for h.Len() > 0 {
-		got = append(got, heap.Pop(h).(*entry).id)
+	for !h.empty() {
+		got = append(got, h.first().id)
+		h.remove(h.first())
 	}
 	if want := []string{"high", "normal, older", "normal", "low", "late high"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

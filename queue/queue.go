@@ -6,13 +6,13 @@ package queue
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -24,6 +24,9 @@ type Rules struct {
 	Key string
 	// Limit is how many jobs of one Key are worked on at a time; 0: as many as there are workers.
 	Limit int
+	// Provider and Route are what it goes to: no more than a share of the workers is for one of them (see Config.Workers). Empty:
+	// those of the job's head.
+	Provider, Route string
 	// MaxAttempts bounds the attempts of a generation, and apart from them its crashes (semantics 10).
 	MaxAttempts int
 	// Review and Dead are the conditions of owner_review.enter_when and dead_letter.enter_when.
@@ -50,6 +53,8 @@ type Job struct {
 	Life intent.Life
 	// Rules are those that it was taken by.
 	Rules Rules
+	// Request and Header are the bodies that it was submitted with, where they are still at hand; nil: the log has them.
+	Request, Header *ledger.Body
 }
 
 // Config makes a Queue. Ledger, Log, Rules and Work are needed.
@@ -61,10 +66,22 @@ type Config struct {
 	// Work does a leased job: when it returns, the job has ended, is back in its lane or parked, or is still leased with
 	// nothing on its way; then Rest says what follows.
 	Work func(ctx context.Context, j *Job) Rest
-	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. It
-	// takes nothing. Nil: never.
-	Barred func(*ledger.Intent) time.Duration
-	// Workers is how many jobs are worked on at a time. Default 64.
+	// Barred is how long no job like this one may be started, because of its route or its bulkhead; 0: one may. With probe
+	// what becomes of the first behind it says whether others may follow. It takes nothing. Nil: never.
+	// Whose the job is, and what it is on record with beside what it asks for, must not matter to it. Its word is good for half
+	// a minute at most, or until Reopen.
+	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
+	// Takes says which jobs are this queue's, by their head. No two queues of one Log take the same job. Nil: all.
+	Takes func(*ledger.Intent) bool
+	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
+	Others func(*ledger.Record)
+	// Fed says that another queue's sweeps feed this one, by Enter: the log is read once.
+	Fed bool
+	// As is what a job counts as in the schedule whose generation began by a person's word (intent.Life.Said): its head, changed in
+	// what Rules and Barred go by. Nil: it is as it is on record.
+	As func(head ledger.Intent, said json.RawMessage) ledger.Intent
+	// Workers is how many jobs are worked on at a time. Default 64. Of four or more, one route has at most three times as
+	// many as it leaves, and one provider leaves a sixteenth: what hangs holds up its like alone.
 	Workers int
 	Logger  *slog.Logger
 }
@@ -73,14 +90,16 @@ type Config struct {
 const DefaultWorkers = 64
 
 const (
-	// sweepEvery is how often the log is read for jobs that nobody announced: found by state, not by their lease.
-	sweepEvery = 30 * time.Second
 	// page is how many are read at a time.
 	page = 500
-	// mostKnown bounds the schedule; what is beyond stays in the log and is read when there is room.
+	// mostKnown bounds the schedule; what is beyond stays in the log and is read when there is room. A way may have half of what
+	// is free of it, so that one which leads nowhere keeps no other out.
 	mostKnown = 1 << 18
 	// mostFresh bounds the jobs whose record is kept from their submission to their first worker.
 	mostFresh = 10_000
+	// mostKept and mostKeptBytes bound the bodies that are kept as long: of one job, and of all.
+	mostKept      = 64 << 10
+	mostKeptBytes = 4 << 20
 	// storeWait is the wait where the store is away.
 	storeWait = time.Second
 )
@@ -89,16 +108,32 @@ const (
 type Queue struct {
 	Config
 	nudge chan struct{}
-	group *bulkhead.Group
+	most  int // mostKnown
 
 	mu      sync.Mutex
 	lines   map[lineKey]*line
-	known   map[string]bool      // waiting here, or in a worker's hands; true: somebody has had it looked at meanwhile
+	ways    map[wayKey]*way
+	gates   map[string]*gate
+	open    ranked[*way]
+	alarms  ranked[*alarm]
+	freed   []*gate
+	crowded map[*gate]bool // before which lines stand for their share
+	rings   time.Time      // when Run looks at the clock
+
+	known   map[string]*entry    // waiting here, or in a worker's hands
 	hands   map[string]time.Time // since when a worker has it, in ledger time
-	seen    census               // by lane, as the log was last read
+	waiting int
+	ready   int // of them, those whose time has come
+	kept    int // bytes of bodies
+	strays  map[string]stray
+	seen    census    // by lane, as the log was last read
+	sweeps  uint64    // that were begun
+	hunger  bool      // jobs that were left in the log have room now
+	starved bool      // ways were left no room at all
+	hungry  time.Time // when it may be read again for that
 	working int
-	partial bool // the log has more than is known
 	idle    chan struct{}
+	running context.Context // of Run; nil: nobody works
 }
 
 // New returns a Queue without workers: Run has them.
@@ -110,73 +145,95 @@ func New(c Config) *Queue {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Barred == nil {
-		c.Barred = func(*ledger.Intent) time.Duration { return 0 }
+		c.Barred = func(*ledger.Intent) (time.Duration, bool) { return 0, false }
 	}
-	return &Queue{Config: c, nudge: make(chan struct{}, 1), group: bulkhead.NewGroup(mostKnown), lines: map[lineKey]*line{}, known: map[string]bool{},
-		hands: map[string]time.Time{}}
+	if c.Takes == nil {
+		c.Takes = func(*ledger.Intent) bool { return true }
+	}
+	if c.Others == nil {
+		c.Others = func(*ledger.Record) {}
+	}
+	return &Queue{Config: c, nudge: make(chan struct{}, 1), most: mostKnown, lines: map[lineKey]*line{}, ways: map[wayKey]*way{},
+		gates: map[string]*gate{}, open: openWays(), alarms: ranked[*alarm]{less: func(a, b *alarm) bool { return a.at < b.at },
+			place: func(a *alarm) *int { return &a.pos }}, crowded: map[*gate]bool{}, strays: map[string]stray{}, known: map[string]*entry{}, hands: map[string]time.Time{}}
 }
 
-// Submit writes a job down, with its claim in the same commit, and has it worked on; in a lane that only a person leaves, it
-// waits there. Where its key is held the error is an *intent.DuplicateError.
-func (q *Queue) Submit(b intent.Begin) (*intent.Op, error) {
-	if b.Job, b.Visibility = true, ledger.VisBackground; !intent.Parked(b.Lane) {
-		b.Lane = intent.LaneBackground
-	}
-	op, err := q.Log.Begin(b)
-	if err != nil {
-		return nil, err
-	}
-	q.enter(&ledger.Record{Intent: *op.Head(), Status: op.Status()}, true)
-	return op, nil
-}
-
-// Look has a job looked at that has come into its lane by another way: by evidence, or a person's word.
+// Look has a job looked at that has come into its lane by another way, or left it: by evidence, or a person's word.
 func (q *Queue) Look(ctx context.Context, id string) {
 	q.mu.Lock()
-	_, known := q.known[id]
-	if known { // the worker that has just parked it may not have put it down yet
-		q.known[id] = true
-	}
-	q.mu.Unlock()
-	if known {
+	e := q.known[id]
+	if e != nil && e.line == nil { // the worker that has just parked it may not have put it down yet
+		e.looked = true
+		q.mu.Unlock()
 		return
 	}
+	q.mu.Unlock()
 	r, err := q.Ledger.Get(ctx, id)
 	if err != nil {
 		return // the next sweep finds it
 	}
+	q.mu.Lock()
+	if e != nil && q.known[id] == e && e.line != nil { // its place is that of before
+		q.remove(e)
+	}
+	q.mu.Unlock()
+	if q.waits(&r.Intent, &r.Status) {
+		q.as(ctx, r)
+		q.add(r)
+	}
+}
+
+// waits reports whether a job waits for one of this queue's workers. What its submitter was refused waits for nobody (semantics 9).
+func (q *Queue) waits(head *ledger.Intent, st *ledger.Status) bool {
+	return head.JobID != "" && st.LeaseOwner == "" && !intent.Parked(st.Lane) &&
+		(st.State == ledger.Created || st.State == ledger.Dispatched && !head.Hold) && q.Takes(head) && !q.Log.Refused(head.ID)
+}
+
+// Enter puts a job that has just been written down into the schedule, or one that was found in the log.
+func (q *Queue) Enter(r *ledger.Record) {
+	q.spot(r)
 	q.add(r)
 }
 
-// ready reports whether r is a job that waits for a worker.
-func ready(r *ledger.Record) bool {
-	return r.JobID != "" && r.LeaseOwner == "" && !intent.Parked(r.Lane) &&
-		(r.State == ledger.Created || r.State == ledger.Dispatched && !r.Hold)
-}
-
 // add puts a job that waits into the schedule.
-func (q *Queue) add(r *ledger.Record) { q.enter(r, false) }
+func (q *Queue) add(r *ledger.Record) { q.enter(r, nil) }
 
-func (q *Queue) enter(r *ledger.Record, fresh bool) {
-	if !ready(r) {
+// enter puts r into the schedule, as e where it has just been submitted. What finds no room stays in the log, and what comes
+// behind it, too: a sweep reads them in their order.
+func (q *Queue) enter(r *ledger.Record, e *entry) {
+	if !q.waits(&r.Intent, &r.Status) {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	_, known := q.known[r.ID]
+	if known := q.known[r.ID]; known != nil {
+		if known.sweep = q.sweeps; known.line == nil || !known.over(q.Ledger.Now()) {
+			return
+		}
+		q.remove(known) // its time was over, and a person has sent it again
+	}
+	submitted := e != nil
+	if !submitted {
+		e = entryOf(r)
+	}
+	if e.over(q.Ledger.Now()) {
+		return
+	}
+	l := q.lineOf(&r.Intent, r.Crashes)
+	if w := l.way; w.partial && (submitted || w.refused == q.sweeps) || !q.room(w) {
+		q.refuse(l)
+		return
+	}
 	switch {
-	case known:
-		return
-	case len(q.known) >= mostKnown:
-		q.partial = true
-		return
+	case e.fresh == nil:
+	case len(q.known) < mostFresh:
+		q.keep(e)
+	default:
+		e.fresh = nil
 	}
-	q.known[r.ID] = false
-	e := entryOf(r)
-	if fresh && len(q.known) < mostFresh {
-		e.fresh = r
-	}
-	q.lineOf(r).push(e)
+	e.sweep = q.sweeps
+	q.known[r.ID] = e
+	q.push(l, e)
 	q.wake()
 }
 
@@ -190,14 +247,24 @@ func (q *Queue) wake() {
 // Run gives jobs to workers until ctx ends, and returns when no worker has one. A worker is not interrupted: the caller
 // ends what takes too long.
 func (q *Queue) Run(ctx context.Context) error {
+	if err := q.Log.Alive(ctx); err != nil && ctx.Err() == nil {
+		q.Logger.Warn("heartbeat not written", "error", err)
+	}
+	for !q.sweep(ctx) {
+		if !pause.For(ctx, storeWait) {
+			return nil
+		}
+	}
+	q.mu.Lock()
+	q.running = ctx // not before: of half a schedule the wrong jobs would go first
+	q.mu.Unlock()
 	defer q.rest()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	q.sweep(ctx)
 	for {
-		timer.Reset(q.fill(ctx))
+		timer.Reset(q.fill())
 		select {
 		case <-ctx.Done():
 			return nil
@@ -206,17 +273,10 @@ func (q *Queue) Run(ctx context.Context) error {
 		case <-sweep.C:
 			q.sweep(ctx)
 		}
-		if q.hungry() {
+		if q.starves() {
 			q.sweep(ctx)
 		}
 	}
-}
-
-// hungry reports whether jobs that were left in the log have room now.
-func (q *Queue) hungry() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.partial && len(q.known) < mostKnown/2
 }
 
 // rest waits for the workers.
@@ -230,101 +290,4 @@ func (q *Queue) rest() {
 	idle := q.idle
 	q.mu.Unlock()
 	<-idle
-}
-
-// sweep reads every job that waits from the log.
-func (q *Queue) sweep(ctx context.Context) {
-	q.mu.Lock()
-	q.partial = false
-	q.mu.Unlock()
-	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
-		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
-	}
-	found := census{}
-	for after := ""; ctx.Err() == nil; {
-		records, err := q.Ledger.Open(ctx, after, page)
-		if err != nil {
-			if ctx.Err() == nil {
-				q.Logger.Warn("waiting jobs could not be read; the next sweep tries again", "error", err)
-			}
-			return
-		}
-		for _, r := range records {
-			after = r.ID
-			found.add(r)
-			q.add(r)
-		}
-		if len(records) < page {
-			q.mu.Lock()
-			q.seen = found
-			q.mu.Unlock()
-			return
-		}
-	}
-}
-
-// fill gives jobs to free workers and returns how long it is until another may be due.
-func (q *Queue) fill(ctx context.Context) time.Duration {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	wait := sweepEvery
-	for q.working < q.Workers && ctx.Err() == nil {
-		l, next := q.choose(q.Ledger.Now())
-		if l == nil {
-			return min(wait, next)
-		}
-		e := l.pop()
-		h := l.take()
-		q.working++
-		q.hands[e.id] = q.Ledger.Now()
-		go q.work(context.WithoutCancel(ctx), e, h)
-	}
-	return wait
-}
-
-// choose is the line whose first job goes next, nil where none may; then next is how long it is until one might.
-func (q *Queue) choose(now time.Time) (best *line, next time.Duration) {
-	next = sweepEvery
-	for _, l := range q.lines {
-		if wait := l.promote(now); wait > 0 {
-			next = min(next, wait)
-		}
-		switch {
-		case len(l.ready.list) == 0:
-			q.drop(l)
-		case now.Before(l.until):
-			next = min(next, l.until.Sub(now))
-		case !l.slots.Fits(bulkhead.Batch):
-			// a worker that gives its slot back wakes us
-		case best == nil || less(defaultOrder, l.ready.list[0], best.ready.list[0]):
-			if wait := q.bar(l, now); wait > 0 {
-				next = min(next, wait)
-				continue
-			}
-			best = l
-		}
-	}
-	if best != nil && best.barred {
-		// Behind a bar the first goes alone: what becomes of it says whether the others may follow.
-		best.barred, best.until = false, now.Add(probeGap)
-	}
-	return best, next
-}
-
-const (
-	// probeGap is how long the first job behind a bar is ahead of the next.
-	probeGap = 100 * time.Millisecond
-	// maxSpread bounds the time over which those are spread that waited for the same moment.
-	maxSpread = time.Second
-)
-
-// bar asks whether a line's jobs may be started, and keeps the answer.
-func (q *Queue) bar(l *line, now time.Time) time.Duration {
-	wait := q.Barred(&l.head)
-	if wait <= 0 {
-		return 0
-	}
-	wait += rand.N(min(wait/10, maxSpread) + time.Millisecond)
-	l.until, l.barred = now.Add(wait), true
-	return wait
 }

@@ -247,7 +247,7 @@ func TestBarredLine(t *testing.T) {
 		var mu sync.Mutex
 		var at []time.Time
 		opens := time.Now().Add(5 * time.Second)
-		q := r.queue(queue.Config{Workers: 30, Barred: func(*ledger.Intent) time.Duration { return time.Until(opens) },
+		q := r.queue(queue.Config{Workers: 30, Barred: func(*ledger.Intent) (time.Duration, bool) { return time.Until(opens), true },
 			Work: func(_ context.Context, j *queue.Job) queue.Rest {
 				mu.Lock()
 				at = append(at, time.Now())
@@ -268,6 +268,11 @@ func TestBarredLine(t *testing.T) {
 		}
 		if second := at[1].Sub(at[0]); second < 50*time.Millisecond {
 			r.Errorf("the second went %s behind the first", second)
+		}
+		for i, begun := range at[:20] { // of those that are spread over half a second
+			if within := at[i+10].Sub(begun); within < 10*time.Millisecond {
+				r.Errorf("ten went within %s: %v", within, at)
+			}
 		}
 	})
 }

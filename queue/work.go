@@ -8,72 +8,86 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// work does one job and puts it back into the schedule where it is not done.
+// work does jobs, one after the other, as long as there are any, and puts back into the schedule what is not done.
 func (q *Queue) work(ctx context.Context, e *entry, h hands) {
-	back := q.do(ctx, e, h)
-	if q.put(e, h, back) {
-		q.Look(ctx, e.id)
+	for e != nil {
+		back := q.do(ctx, e, h)
+		if q.put(e, h, back) {
+			q.Look(ctx, e.id)
+		}
+		e, h = q.another()
 	}
+}
+
+// another is the next job of a worker that has done one; nil where it has to go.
+func (q *Queue) another() (*entry, hands) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.working--
+	q.released()
+	e, h, _ := q.next()
+	q.hire() // what was waited for may let more pass than one
+	if e == nil {
+		q.left()
+	}
+	if now := q.Ledger.Now(); now.Add(q.quiet(now)).Before(q.rings) { // Run has to look at the clock sooner
+		q.wake()
+	}
+	return e, h
+}
+
+// left notes that a worker has gone.
+func (q *Queue) left() {
 	if q.working == 0 && q.idle != nil {
 		close(q.idle)
 		q.idle = nil
 	}
-	q.wake()
 }
 
 // put takes a job out of the worker's hands, and reports whether it has to be looked at once more.
 func (q *Queue) put(e *entry, h hands, back *ledger.Record) (looked bool) {
-	l := h.line
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if h.slots != nil {
-		h.slots.Release(bulkhead.Batch)
-	}
-	l.working--
-	looked = q.known[e.id]
+	looked = e.looked
 	delete(q.known, e.id)
 	delete(q.hands, e.id)
-	if back != nil && ready(back) {
-		q.known[e.id], looked = false, false
-		q.lineOf(back).push(entryOf(back))
+	q.discount(e)
+	if back != nil {
+		again := entryOf(back)
+		again.sweep, looked = q.sweeps, false
+		q.known[e.id] = again
+		q.push(q.lineOf(&back.Intent, back.Crashes), again)
 	}
-	q.drop(l)
+	q.giveBack(h)
 	return looked
 }
 
-// do works on a job and returns it as it then stands, nil where it is no longer this queue's.
+// do works on a job and returns it where it then waits for a worker again, nil where it does not.
 func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
-	r, err := e.fresh, error(nil)
-	if r == nil {
-		r, err = q.Ledger.Get(ctx, e.id)
-	}
-	switch {
-	case errors.Is(err, ledger.ErrNotFound):
-		return nil
-	case err != nil:
-		return q.later(e, h.line)
-	case !ready(r):
-		return nil
-	}
-	if !r.ExpiresAt.IsZero() && !q.Ledger.Now().Before(r.ExpiresAt) {
-		return nil // its time is over: the log parks it
-	}
-	op := q.Log.Load(r).Patient()
-	j := &Job{Op: op, Life: intent.Life{Generation: 1}, Rules: h.rules}
-	if err := q.lease(ctx, j, e.fresh != nil); err != nil {
-		if errors.Is(err, ledger.ErrUnavailable) {
-			return q.later(e, h.line)
+	j := &Job{Life: intent.Life{Generation: 1}, Rules: h.rules}
+	if f := e.fresh; f != nil {
+		j.Op, j.Request, j.Header = f.op, f.request, f.header
+	} else {
+		r, err := q.Ledger.Get(ctx, e.id)
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			return nil
+		case err != nil:
+			return q.unread(e, h.line)
 		}
-		return nil // somebody else has it, or it was cancelled
+		j.Op = q.Log.Load(r).Patient()
+	}
+	op := j.Op
+	switch leased, err := q.lease(ctx, j, e.fresh != nil); {
+	case errors.Is(err, ledger.ErrUnavailable):
+		return q.unread(e, h.line)
+	case err != nil || !leased:
+		return nil // somebody else has it, it was cancelled, or its time is over
 	}
 	if q.exhausted(j) {
 		q.settle(j, decision.MaxAttemptsExhausted, "lanes.background_retry.max_attempts", fmt.Sprintf("%d attempts were made and %d workers died with it",
@@ -81,15 +95,26 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 		return nil
 	}
 	q.finish(j, q.run(ctx, j))
-	return &ledger.Record{Intent: *op.Head(), Status: op.Status()}
+	st := op.Status()
+	if !q.waits(op.Head(), &st) {
+		return nil
+	}
+	back := &ledger.Record{Intent: *op.Head(), Status: st}
+	if q.As != nil && j.Life.Said != nil {
+		back.Intent = q.As(back.Intent, j.Life.Said)
+	}
+	return back
 }
 
-// later is a job of which nothing is known but what the schedule knew: the store is away.
-func (q *Queue) later(e *entry, l *line) *ledger.Record {
+// unread is a job of which nothing is known but what the schedule knew: the store is away.
+func (q *Queue) unread(e *entry, l *line) *ledger.Record {
 	r := &ledger.Record{Intent: l.head}
 	r.ID, r.JobID, r.State, r.Lane = e.id, e.id, ledger.Created, intent.LaneBackground
-	r.CreatedAt, r.Attempt = time.UnixMicro(e.created), e.attempt
+	r.CreatedAt, r.Attempt, r.Crashes = time.UnixMicro(e.created), e.attempt, e.crashes
 	r.ReadyAt = q.Ledger.Now().Add(storeWait)
+	if e.expires < 1<<63-1 {
+		r.ExpiresAt = time.UnixMicro(e.expires)
+	}
 	for word, p := range priorities {
 		if p == e.priority {
 			r.Priority = word
@@ -98,17 +123,26 @@ func (q *Queue) later(e *entry, l *line) *ledger.Record {
 	return r
 }
 
-// lease takes the job in hand and reads which generation of it this is.
-func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) error {
+// lease takes the job in hand, unless it was from the beginning, and reads which generation of it this is.
+func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err error) {
 	st := j.Op.Status()
+	switch {
+	case fresh && (st.LeaseOwner != "" || mutant.On("leased-in-memory")):
+		return true, nil
+	case !q.waits(j.Op.Head(), &st):
+		return false, nil
+	case !st.ExpiresAt.IsZero() && !q.Ledger.Now().Before(st.ExpiresAt) && !mutant.On("age-ignored"):
+		return false, nil // the log parks it
+	}
 	if !fresh || st.Attempt > 0 || st.Crashes > 0 {
 		events, err := q.Ledger.History(ctx, j.Op.ID())
 		if err != nil {
-			return err
+			return false, err
 		}
 		j.Life = intent.LifeOf(events)
 	}
-	return j.Op.Lease()
+	err = j.Op.Lease()
+	return err == nil, err
 }
 
 // exhausted reports whether the generation's attempts or crashes are used up: a job that kills its workers ends, and a
@@ -126,10 +160,8 @@ func (q *Queue) run(ctx context.Context, j *Job) (rest Rest) {
 			return
 		}
 		q.Logger.Error("panic in a worker", "intent", j.Op.ID(), "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		if st := j.Op.Status(); st.LeaseOwner != "" && (st.State == ledger.Created || !st.ReadyAt.IsZero()) {
-			if err := j.Op.Crashed(q.Ledger.Now().Add(storeWait), "its worker failed: "+short(fmt.Sprint(p))); err != nil {
-				q.Logger.Error("a failed job could not be given back; recovery finds it", "intent", j.Op.ID(), "error", err)
-			}
+		if st := j.Op.Status(); st.LeaseOwner != "" && (st.State == ledger.Created || st.State == ledger.Dispatched) {
+			q.say(j, j.Op.Crashed(q.Ledger.Now().Add(storeWait), "its worker failed: "+short(fmt.Sprint(p))))
 		}
 	}()
 	return q.Work(ctx, j)
@@ -157,8 +189,13 @@ func (q *Queue) finish(j *Job, rest Rest) {
 		q.say(j, err)
 		return
 	}
-	wait := rest.Wait + rand.N(min(rest.Wait/10, maxSpread)+time.Millisecond)
-	q.say(j, j.Op.Release(q.Ledger.Now().Add(wait), rest.Reason, rest.Rule))
+	q.say(j, j.Op.Release(q.Ledger.Now().Add(Spread(rest.Wait)), rest.Reason, rest.Rule))
+}
+
+// Spread is a wait of many for the same moment: at least wait, and by chance up to a tenth more, so that they do not come in
+// one instant (design.md §4).
+func Spread(wait time.Duration) time.Duration {
+	return wait + rand.N(min(wait/10, maxSpread)+time.Millisecond)
 }
 
 // settle ends a job for a condition: in a lane, or for good where the policy names none.
@@ -171,7 +208,11 @@ func (q *Queue) settle(j *Job, condition, rule, reason string) {
 }
 
 func (q *Queue) say(j *Job, err error) {
-	if err != nil && !errors.Is(err, ledger.ErrStale) {
-		q.Logger.Error("a job could not be moved; recovery finds it", "intent", j.Op.ID(), "error", err)
+	switch {
+	case err == nil, errors.Is(err, ledger.ErrStale):
+	case errors.Is(err, intent.ErrCommitWait):
+		q.Logger.Warn("a job is not moved yet: the store is away; it is tried until that is back", "intent", j.Op.ID())
+	default:
+		q.Logger.Error("a job could not be moved; a sweep frees what it finds in nobody's hands", "intent", j.Op.ID(), "error", err)
 	}
 }

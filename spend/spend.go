@@ -74,19 +74,32 @@ type Book struct {
 	accounts map[string]*account
 }
 
-type account struct{ spent Amount } // and reserved
+type account struct {
+	spent    Amount // and reserved
+	reserved Amount // of that, until it is settled
+}
 
 // New returns a Book whose days begin at midnight UTC by now.
 func New(now func() time.Time) *Book { return &Book{now: now, accounts: map[string]*account{}} }
 
 const day = 24 * time.Hour
 
-// open is the account of a key on this day. Beyond mostAccounts all further keys share one.
+// open is the account of a key on this day.
 func (b *Book) open(key string) *account {
+	b.turn()
+	return b.at(key)
+}
+
+// turn ends the accounts of an earlier day.
+func (b *Book) turn() {
 	if today := b.now().Unix() / int64(day/time.Second); today != b.day {
 		b.day = today
 		clear(b.accounts)
 	}
+}
+
+// at is the account of a key. Beyond mostAccounts all further keys share one.
+func (b *Book) at(key string) *account {
 	a := b.accounts[key]
 	if a == nil && len(b.accounts) >= mostAccounts {
 		key = ""
@@ -112,6 +125,7 @@ func (b *Book) Reserve(key string, limit, estimate Amount) (*Reservation, error)
 	if !mutant.On("spend-unreserved") {
 		a.spent += estimate
 	}
+	a.reserved += estimate
 	return &Reservation{book: b, account: a, amount: estimate}, nil
 }
 
@@ -120,6 +134,25 @@ func (b *Book) Add(key string, spent Amount) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.open(key).spent += min(max(spent, 0), most)
+}
+
+// AtLeast raises each account to what another book has counted for it, as a log says, and what is reserved here beside that:
+// what both know of counts once, however often it is counted. What is of another day changes nothing.
+func (b *Book) AtLeast(counted *Book) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	counted.mu.Lock()
+	defer counted.mu.Unlock()
+	if b.turn(); counted.day != b.day {
+		return
+	}
+	sums := make(map[*account]Amount, len(counted.accounts)) // some keys may share an account here
+	for key, a := range counted.accounts {
+		sums[b.at(key)] += a.spent
+	}
+	for a, sum := range sums {
+		a.spent = max(a.spent, sum+a.reserved)
+	}
 }
 
 // Refund takes back what counted as spent and turned out not to have been. What is of an earlier day changes nothing.
@@ -182,4 +215,5 @@ func (r *Reservation) end(cost Amount) {
 	}
 	r.ended = true
 	r.account.spent += min(max(cost, 0), most) - r.amount
+	r.account.reserved -= r.amount
 }

@@ -158,3 +158,37 @@ func TestAmounts(t *testing.T) {
 		t.Errorf("%d", got)
 	}
 }
+
+// What a log counts and what is counted already are the same money: an account is raised to it, once. What is reserved is in
+// no log yet.
+func TestAtLeast(t *testing.T) {
+	now := time.Date(2026, 11, 30, 18, 0, 0, 0, time.UTC)
+	b := spend.New(func() time.Time { return now })
+	log := spend.New(func() time.Time { return now })
+	b.Add("more", 9)
+	b.Add("less", 3)
+	open, err := b.Reserve("less", 0, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"more", "less", "new"} {
+		log.Add(key, 5)
+	}
+	counts := func(more, less, fresh spend.Amount) {
+		t.Helper()
+		if m, l, n := b.Spent("more"), b.Spent("less"), b.Spent("new"); m != more || l != less || n != fresh {
+			t.Errorf("%d %d %d, want %d %d %d", m, l, n, more, less, fresh)
+		}
+	}
+	for range 2 {
+		b.AtLeast(log)
+		counts(9, 15, 5)
+	}
+	open.Settle(1)
+	log.Add("less", 1)
+	b.AtLeast(log)
+	counts(9, 6, 5)
+	now = now.Add(6 * time.Hour)
+	b.AtLeast(log)
+	counts(0, 0, 0)
+}

@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,7 +52,7 @@ func (a *API) Tenants(tenant func(*http.Request) string) http.Handler {
 	a.reads(mux, tenant)
 	a.jobs(mux, tenant)
 	mux.HandleFunc("/", notFound)
-	return mux
+	return strict(mux)
 }
 
 // ScopeHeader tells the admin port's answers, "operator", from the data port's, which show one tenant's operations.
@@ -70,6 +71,7 @@ func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics
 	a.routes(mux, func(r *http.Request) *policy.AuthKey { return guard().Client(r) })
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("/", notFound)
+	served := strict(mux)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/healthz":
@@ -89,7 +91,7 @@ func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics
 			fail(w, http.StatusUnauthorized, "unauthorized", "the admin API takes a key of auth.keys with role: operator")
 			return
 		}
-		mux.ServeHTTP(w, r)
+		served.ServeHTTP(w, r)
 	})
 }
 
@@ -104,36 +106,46 @@ func notFound(w http.ResponseWriter, r *http.Request) {
 
 // list answers ?key= with one operation and its history, anything else with a page.
 func (a *API) list(w http.ResponseWriter, r *http.Request, tenant string) {
-	q := r.URL.Query()
-	if key := q.Get("key"); key != "" {
-		a.byKey(w, r, tenant, key)
-		return
+	q, err := parameters(r, listParameters)
+	var f ledger.Filter
+	if err == nil && !q.Has("key") {
+		f, err = filter(q)
 	}
-	f, err := filter(q.Get)
+	if err == nil && q.Has("key") && q.Get("key") == "" {
+		err = errors.New("key is empty; leave it out for a listing")
+	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
+	if q.Has("key") {
+		a.byKey(w, r, tenant, q.Get("key"))
 		return
 	}
 	if tenant != "" {
 		f.Tenant = tenant
 	}
-	records, err := a.Ledger.List(r.Context(), f)
-	if err != nil {
-		a.away(w, err)
-		return
-	}
-	views := make([]Intent, len(records))
-	for i, rec := range records {
-		views[i] = View(rec)
-	}
-	answer(w, views)
+	a.page(w, r, &f)
 }
 
+// lanes are those in which an operation stands (interface.md §3).
+var lanes = []string{intent.LaneAdmission, intent.LaneStream, intent.LaneBackground, intent.LaneReview, intent.LaneDead}
+
 // filter reads a listing's parameters; the default is what is not settled (interface.md, settled questions).
-func filter(get func(string) string) (ledger.Filter, error) {
-	f := ledger.Filter{Workflow: get("workflow"), Tenant: get("tenant"), Key: get("idempotency_key"), Before: get("before"), Limit: 100}
-	f.Lane, f.Jobs = get("lane"), get("jobs") != ""
-	f.Unsettled = get("all") == "" && get("state") == "" && get("outcome") == ""
+func filter(q url.Values) (f ledger.Filter, err error) {
+	get := q.Get
+	f = ledger.Filter{Workflow: get("workflow"), Tenant: get("tenant"), Key: get("idempotency_key"), Before: get("before"), Lane: get("lane"), Limit: 100}
+	if f.Lane != "" && !slices.Contains(lanes, f.Lane) {
+		return f, fmt.Errorf("lane is one of %s, not %.64q", strings.Join(lanes, ", "), f.Lane)
+	}
+	if f.Jobs, err = flagOf(q, "jobs"); err != nil {
+		return f, err
+	}
+	all, err := flagOf(q, "all")
+	if err != nil {
+		return f, err
+	}
+	f.Unsettled = !all && get("state") == "" && get("outcome") == ""
 	for _, word := range split(get("state")) {
 		var s ledger.State
 		if err := s.UnmarshalText([]byte(word)); err != nil || s == 0 {
@@ -212,6 +224,13 @@ func (a *API) write(w http.ResponseWriter, r *http.Request, rec *ledger.Record, 
 		a.away(w, err)
 		return
 	}
+	if v.Callbacks, err = a.callbacksOf(r.Context(), v.History); err != nil {
+		a.away(w, err)
+		return
+	}
+	if a.Gateway != nil {
+		v.Missing = a.Gateway().Lacks(rec, intent.LifeOf(v.History))
+	}
 	answer(w, v)
 }
 
@@ -225,10 +244,7 @@ type Resolution struct {
 // resolve settles an unknown by a person's word, which the log keeps.
 func (a *API) resolve(w http.ResponseWriter, r *http.Request) {
 	var in Resolution
-	d := json.NewDecoder(io.LimitReader(r.Body, 64<<10))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&in); err != nil {
-		fail(w, http.StatusBadRequest, "invalid_request", "the body is {outcome, by, reason}: "+err.Error())
+	if !decode(w, r, &in, "{outcome, by, reason}") {
 		return
 	}
 	outcome, ok := map[string]ledger.Outcome{"success": ledger.OutcomeSuccess, "failed": ledger.OutcomeFailed}[in.Outcome]
@@ -283,7 +299,9 @@ type Failure struct {
 	} `json:"error"`
 }
 
+// fail answers with an error, which says of itself what asking again would bring (interface.md §2).
 func fail(w http.ResponseWriter, status int, code, message string) {
+	gateway.Advise(w.Header(), code)
 	var f Failure
 	f.Error.Code, f.Error.Message = code, message
 	w.Header().Set("Content-Type", "application/json")

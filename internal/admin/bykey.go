@@ -36,7 +36,7 @@ func (a *API) byKey(w http.ResponseWriter, r *http.Request, tenant, key string) 
 		for i, rec := range found {
 			names[i] = rec.Tenant
 		}
-		fail(w, http.StatusConflict, "conflict", "several tenants use this key; name one of "+strings.Join(names, ", "))
+		fail(w, http.StatusConflict, "conflict", "several tenants use this key; name one of "+strings.Join(names, ", ")+" with --tenant (over HTTP: ?tenant=)")
 	default:
 		a.write(w, r, found[0], "")
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
@@ -41,27 +43,43 @@ func (a *API) jobs(mux *http.ServeMux, tenant scope) {
 	}
 }
 
+// submission is the body of POST /holdfast/v1/jobs.
+type submission struct {
+	gateway.JobRequest
+	// Key tells a key that is empty from one that was left out.
+	Key *string `json:"idempotency_key"`
+}
+
+// job is what is submitted; an error comes with its code.
+func (s *submission) job() (in gateway.JobRequest, code string, err error) {
+	in = s.JobRequest
+	if s.Key != nil {
+		if in.IdempotencyKey = *s.Key; in.IdempotencyKey == "" {
+			return in, "invalid_idempotency_key", errors.New("idempotency_key is empty; leave it out, and one is derived from the request")
+		}
+	}
+	if !slices.Contains(Priorities, in.Priority) && in.Priority != "" {
+		return in, "invalid_request", fmt.Errorf("priority is one of %s, not %.64q", strings.Join(Priorities, ", "), in.Priority)
+	}
+	return in, "", nil
+}
+
+// Priorities are the words of a job's priority.
+var Priorities = []string{"high", "normal", "low"}
+
 // submit answers 202 with the job; the same key again gives the same job.
 func (a *API) submit(w http.ResponseWriter, r *http.Request) {
-	var in gateway.JobRequest
-	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, a.Policy().Limits.MaxRequestBytes))
-	d.DisallowUnknownFields()
-	err := d.Decode(&in)
-	if err == nil && d.Decode(&struct{}{}) != io.EOF {
-		err = errors.New("something follows the object")
-	}
-	var large *http.MaxBytesError
-	switch {
-	case errors.As(err, &large):
-		fail(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("the body is over limits.max_request_bytes, %d", large.Limit))
-		return
-	case err != nil:
-		fail(w, http.StatusBadRequest, "invalid_request",
-			"the body is {path, body, workflow, idempotency_key?, owner_key?, priority?, max_queue_age_ms?}: "+err.Error())
+	in, ok := a.submitted(w, r)
+	if !ok {
 		return
 	}
 	rec, known, err := a.Gateway().SubmitJob(r, in)
-	if err != nil {
+	var answered *gateway.AnsweredError
+	switch {
+	case errors.As(err, &answered):
+		answered.Answer(w)
+		return
+	case err != nil:
 		refuse(w, err)
 		return
 	}
@@ -75,6 +93,32 @@ func (a *API) submit(w http.ResponseWriter, r *http.Request) {
 	answer(w, View(rec))
 }
 
+// submitted reads the body of a submission, or refuses it.
+func (a *API) submitted(w http.ResponseWriter, r *http.Request) (in gateway.JobRequest, ok bool) {
+	var sent submission
+	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, a.Policy().Limits.MaxRequestBytes))
+	d.DisallowUnknownFields()
+	err := d.Decode(&sent)
+	if err == nil && d.Decode(&struct{}{}) != io.EOF {
+		err = errors.New("something follows the object")
+	}
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		fail(w, http.StatusRequestEntityTooLarge, "request_too_large", fmt.Sprintf("the body is over limits.max_request_bytes, %d", large.Limit))
+		return in, false
+	case err != nil:
+		fail(w, http.StatusBadRequest, "invalid_request",
+			"the body is {path, body, workflow, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?, upload?}: "+err.Error())
+		return in, false
+	}
+	in, code, err := sent.job()
+	if err != nil {
+		fail(w, http.StatusBadRequest, code, err.Error())
+	}
+	return in, err == nil
+}
+
 // refuse answers with an error of the gateway's.
 func refuse(w http.ResponseWriter, err error) {
 	var e *gateway.Error
@@ -82,17 +126,16 @@ func refuse(w http.ResponseWriter, err error) {
 		fail(w, http.StatusInternalServerError, "internal_error", "the job was not taken on")
 		return
 	}
-	if e.Intent != "" {
-		w.Header().Set("Holdfast-Intent", e.Intent)
-	}
-	if e.Status() == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", "2")
-	}
+	e.Headers(w.Header())
 	fail(w, e.Status(), string(e.Code), e.Message)
 }
 
 func (a *API) listJobs(w http.ResponseWriter, r *http.Request, tenant string) {
-	f, err := filter(r.URL.Query().Get)
+	var f ledger.Filter
+	q, err := parameters(r, listParameters[1:]) // a key names one operation
+	if err == nil {
+		f, err = filter(q)
+	}
 	if err != nil {
 		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
 		return
@@ -100,16 +143,7 @@ func (a *API) listJobs(w http.ResponseWriter, r *http.Request, tenant string) {
 	if f.Jobs = true; tenant != "" {
 		f.Tenant = tenant
 	}
-	records, err := a.Ledger.List(r.Context(), f)
-	if err != nil {
-		a.away(w, err)
-		return
-	}
-	views := make([]Intent, len(records))
-	for i, rec := range records {
-		views[i] = View(rec)
-	}
-	answer(w, views)
+	a.page(w, r, &f)
 }
 
 // result is the provider's own answer, as it came. What is not there yet, or never will be, is a 409 that says why.
@@ -138,13 +172,18 @@ func (a *API) result(w http.ResponseWriter, r *http.Request, rec *ledger.Record)
 	}
 	if rec.Answer == nil || rec.Answer.HasBody && body == nil {
 		h.Set("Holdfast-Recorded", "no")
-		fail(w, http.StatusGone, "not_found", "the job was settled as "+rec.Outcome.String()+lastError(rec)+", and no answer of it is kept")
+		fail(w, http.StatusNotFound, "not_found", "the job was settled as "+rec.Outcome.String()+lastError(rec)+", and no answer of it is kept")
 		return
 	}
 	for name, values := range rec.Answer.Header {
 		h[http.CanonicalHeaderKey(name)] = values
 	}
 	h.Set("Holdfast-Source", rec.Answer.Source)
+	if rec.Answer.HTTPStatus >= 400 {
+		// What is kept is definite (semantics 14), and asking for it again gives it again.
+		h.Set("Holdfast-Safe-To-Retry", "yes")
+		h.Set("X-Should-Retry", "false")
+	}
 	w.WriteHeader(rec.Answer.HTTPStatus)
 	if body != nil {
 		_, _ = w.Write(body.Data) // a client that left
@@ -165,7 +204,14 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request, rec *ledger.Record)
 		return
 	}
 	if rec.State != ledger.Created {
-		fail(w, http.StatusConflict, "request_in_flight", "only a job that is not dispatched is cancelled; this one is "+rec.State.String())
+		code := "request_in_flight"
+		switch rec.State {
+		case ledger.Unknown:
+			code = "outcome_unknown"
+		case ledger.Settled, ledger.Confirmed:
+			code = "conflict"
+		}
+		fail(w, http.StatusConflict, code, "only a job that is not dispatched is cancelled; this one is "+rec.State.String())
 		return
 	}
 	err := a.Log.Load(rec).GiveUp("caller", "cancelled", "DELETE "+r.URL.Path)
@@ -176,6 +222,7 @@ func (a *API) cancel(w http.ResponseWriter, r *http.Request, rec *ledger.Record)
 	case err != nil:
 		a.away(w, err)
 	default:
+		a.Gateway().Look(r.Context(), rec.ID)
 		a.again(w, r, rec.ID)
 	}
 }

@@ -3,14 +3,15 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -43,6 +44,15 @@ const (
 	NotKnown    = "unknown"
 )
 
+// CheckResult refuses what is none of the words of idempotency_result. Its error goes on behind the field's name.
+func CheckResult(word string) error {
+	words := []string{NotExecuted, Executed, NotKnown}
+	if slices.Contains(words, word) {
+		return nil
+	}
+	return fmt.Errorf("is one of %s, what is known of the earlier attempts, not %.64q", strings.Join(words, ", "), word)
+}
+
 // Missing names the fields that are not there.
 func (p Replay) Missing() []string {
 	var names []string
@@ -69,8 +79,8 @@ func (a *API) replay(w http.ResponseWriter, r *http.Request) {
 			" (cost_reviewed is true once somebody has looked at what it costs)")
 		return
 	}
-	if !slices.Contains([]string{NotExecuted, Executed, NotKnown}, in.IdempotencyResult) {
-		fail(w, http.StatusBadRequest, "invalid_request", "idempotency_result is not_executed, executed or unknown: what is known of the earlier attempts")
+	if err := CheckResult(in.IdempotencyResult); err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", "idempotency_result "+err.Error())
 		return
 	}
 	rec, ok := a.job(w, r)
@@ -86,7 +96,8 @@ func (a *API) replay(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
 		return
 	}
-	a.revive(w, r, rec, intent.LaneDead, in.IdempotencyResult, intent.Revival{By: in.Owner, Reason: in.Reason, Rule: "deadletter replay", Evidence: said})
+	a.revive(w, r, rec, intent.LaneDead, in.IdempotencyResult, in.RouteOverride,
+		intent.Revival{By: in.Owner, Reason: in.Reason, Rule: "deadletter replay", Evidence: said})
 }
 
 // Word is a person's word on a parked job.
@@ -114,7 +125,13 @@ func (a *API) approve(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	rec, ok := a.job(w, r)
+	if in.IdempotencyResult != "" {
+		if err := CheckResult(in.IdempotencyResult); err != nil {
+			fail(w, http.StatusBadRequest, "invalid_request", "idempotency_result "+err.Error())
+			return
+		}
+	}
+	rec, ok := a.waiting(w, r)
 	if !ok {
 		return
 	}
@@ -123,7 +140,7 @@ func (a *API) approve(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
 		return
 	}
-	a.revive(w, r, rec, intent.LaneReview, in.IdempotencyResult, intent.Revival{By: in.By, Reason: in.Reason, Rule: "review approve", Evidence: said})
+	a.revive(w, r, rec, intent.LaneReview, in.IdempotencyResult, gateway.SameRoute, intent.Revival{By: in.By, Reason: in.Reason, Rule: "review approve", Evidence: said})
 }
 
 // The words of what a replay does.
@@ -141,6 +158,8 @@ type refusedReplay struct {
 // planned says what becomes of a parked job by what is known of its earlier attempts.
 func planned(rec *ledger.Record, lane, result string) (does string, refused *refusedReplay) {
 	switch {
+	case rec.State == ledger.Settled && rec.Outcome != ledger.OutcomeSuccess && rec.Answer == nil:
+		return "", endedForGood(rec)
 	case rec.State == ledger.Settled:
 		return Answered, nil
 	case rec.Lane != lane:
@@ -154,6 +173,15 @@ func planned(rec *ledger.Record, lane, result string) (does string, refused *ref
 			"not_executed or executed what is there"}
 	}
 	return Sends, nil
+}
+
+// endedForGood refuses to send again what a person, its caller or its age has ended, of which there is no answer to give either.
+func endedForGood(rec *ledger.Record) *refusedReplay {
+	said := "it has ended for good (settled, " + rec.Outcome.String() + "): nothing is sent, and there is no answer to give"
+	if rec.JobID != "" {
+		said += "; its key is free, and submitting it again makes a new job"
+	}
+	return &refusedReplay{"conflict", said}
 }
 
 // vouched reports whether nothing can be sent twice that has an effect: a generation that may have been billed may be asked
@@ -174,13 +202,24 @@ type DryRun struct {
 
 // revive moves a parked job. What is settled is not moved: its own result is the answer, and the word that asked for it is
 // kept.
-func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record, lane, result string, v intent.Revival) {
+func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record, lane, result, override string, v intent.Revival) {
+	q := r.URL.Query() // whose names strict has checked
+	asks, err := flagOf(q, "dry_run")
+	if err != nil {
+		fail(w, http.StatusBadRequest, "invalid_request", err.Error())
+		return
+	}
 	does, refused := planned(rec, lane, result)
+	if does == Sends && rec.JobID != "" {
+		if err := a.Gateway().Movable(&rec.Intent, override); err != nil {
+			refused = &refusedReplay{"conflict", err.Error()}
+		}
+	}
 	if refused != nil {
 		fail(w, http.StatusConflict, refused.code, refused.message)
 		return
 	}
-	if asks(r) {
+	if asks {
 		answer(w, DryRun{ID: rec.ID, Does: does, DryRun: true, Attempts: rec.Attempt, Billed: rec.BilledMaybe})
 		return
 	}
@@ -196,18 +235,14 @@ func (a *API) revive(w http.ResponseWriter, r *http.Request, rec *ledger.Record,
 		return
 	}
 	v.NotExecuted = vouched(rec, result)
-	if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
+	if rec.JobID == "" { // its client's next call has it sent
+		v.ExpiresAt = a.Ledger.Now().Add(a.termsOf(rec).ttl)
+	} else if age := a.Gateway().QueueAge(&rec.Intent); age > 0 {
 		v.ExpiresAt = a.Ledger.Now().Add(age)
 	}
-	if a.moved(w, r, rec.ID, op.Revive(v)) {
-		a.Gateway().Jobs().Look(r.Context(), rec.ID)
+	if a.moved(w, r, rec.ID, op.Revive(v)) && rec.JobID != "" {
+		a.Gateway().Look(r.Context(), rec.ID)
 	}
-}
-
-// asks reports whether a request wants to know what would be done.
-func asks(r *http.Request) bool {
-	v, err := strconv.ParseBool(r.URL.Query().Get("dry_run"))
-	return err == nil && v
 }
 
 // drop ends a parked job for good.
@@ -216,7 +251,7 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request, lane string) {
 	if !ok {
 		return
 	}
-	rec, ok := a.job(w, r)
+	rec, ok := a.waiting(w, r)
 	if !ok {
 		return
 	}
@@ -227,6 +262,10 @@ func (a *API) drop(w http.ResponseWriter, r *http.Request, lane string) {
 	op := a.Log.Load(rec)
 	if rec.State == ledger.Unknown {
 		a.moved(w, r, rec.ID, op.Resolve(ledger.OutcomeFailed, in.By, in.Reason, nil, time.Time{}))
+		return
+	}
+	if rec.JobID == "" {
+		a.moved(w, r, rec.ID, op.Refuse(in.By, in.Reason, lane, a.Ledger.Now().Add(a.termsOf(rec).ttl)))
 		return
 	}
 	a.moved(w, r, rec.ID, op.GiveUp(in.By, in.Reason, lane))
@@ -248,9 +287,18 @@ func (a *API) moved(w http.ResponseWriter, r *http.Request, id string, err error
 }
 
 func (a *API) job(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool) {
+	return a.found(w, r, func(rec *ledger.Record) bool { return rec.JobID != "" })
+}
+
+// waiting finds a job, or a call that waits for its owner.
+func (a *API) waiting(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool) {
+	return a.found(w, r, func(rec *ledger.Record) bool { return rec.JobID != "" || intent.Parked(rec.Lane) })
+}
+
+func (a *API) found(w http.ResponseWriter, r *http.Request, fits func(*ledger.Record) bool) (*ledger.Record, bool) {
 	rec, err := a.Ledger.Get(r.Context(), r.PathValue("id"))
 	switch {
-	case errors.Is(err, ledger.ErrNotFound), err == nil && rec.JobID == "":
+	case errors.Is(err, ledger.ErrNotFound), err == nil && !fits(rec):
 		fail(w, http.StatusNotFound, "not_found", "there is no such job")
 	case err != nil:
 		a.away(w, err)
@@ -264,7 +312,13 @@ func (a *API) job(w http.ResponseWriter, r *http.Request) (*ledger.Record, bool)
 func decode(w http.ResponseWriter, r *http.Request, into any, form string) bool {
 	d := json.NewDecoder(io.LimitReader(r.Body, 64<<10))
 	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
+	err := d.Decode(into)
+	if err == nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			err = errors.New("more follows the object")
+		}
+	}
+	if err != nil {
 		fail(w, http.StatusBadRequest, "invalid_request", "the body is "+form+": "+err.Error())
 		return false
 	}

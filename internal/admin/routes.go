@@ -83,10 +83,23 @@ func (a *API) routes(mux *http.ServeMux, who operator) {
 				return
 			}
 			known, err := obey(r, in)
+			a.reopen(action, in.Route)
 			a.obeyed(w, who(r), in, Obeyed{Route: in.Route, Action: action, Known: known}, err)
 		})
 	}
 	mux.HandleFunc("POST /holdfast/v1/routes/fault", func(w http.ResponseWriter, r *http.Request) { a.fault(w, r, who(r)) })
+}
+
+// reopen lets jobs that wait for a route hear of an order now. A reset lifts the time, too, that the route has named to them.
+func (a *API) reopen(action, pattern string) {
+	if a.Gateway == nil {
+		return
+	}
+	var lifted func(string) bool
+	if action == "reset" {
+		lifted = func(key string) bool { return route.Names(pattern, key) }
+	}
+	a.Gateway().Jobs().Reopen(lifted)
 }
 
 // order reads a body that is one JSON object of known fields and nothing more.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -18,6 +19,12 @@ type terms struct {
 }
 
 func (a *API) termsOf(rec *ledger.Record) terms {
+	t := a.written(rec)
+	t.ttl = intent.KeyKept(&rec.Intent, t.ttl)
+	return t
+}
+
+func (a *API) written(rec *ledger.Record) terms {
 	cfg := a.Policy()
 	if s := cfg.ToolServer(rec.Workflow); s != nil && rec.Provider == gateway.ToolProvider {
 		p := cfg.Call(s, s.Find(rec.Method, strings.TrimPrefix(rec.Path, "/tools/"+s.Name)), rec.Method)

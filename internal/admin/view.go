@@ -1,9 +1,14 @@
 package admin
 
 import (
+	"context"
 	"encoding/hex"
+	"errors"
+	"net/http"
+	"slices"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -55,8 +60,13 @@ type Intent struct {
 	HTTPStatus             int            `json:"http_status"`
 	ClaimUntil             *time.Time     `json:"claim_until"`
 	LeaseOwner             string         `json:"lease_owner"`
-	Call                   *ToolCall      `json:"call,omitempty"`    // of an MCP call that is asked for alone
-	Warning                string         `json:"warning,omitempty"` // of what was just resolved: why it may be too early
+	CallbackURL            string         `json:"callback_url,omitempty"` // without what its query says
+	CallbackOf             string         `json:"callback_of,omitempty"`  // of a callback: the job whose end it tells
+	Callbacks              []Callback     `json:"callbacks,omitempty"`    // of a job that is asked for alone, the oldest first
+	Call                   *ToolCall      `json:"call,omitempty"`         // of an MCP call that is asked for alone
+	LaneReason             string         `json:"lane_reason,omitempty"`  // in a listing of owner_review or dead_letter: why it waits there
+	Missing                string         `json:"missing,omitempty"`      // what a job needs and the configuration does not have
+	Warning                string         `json:"warning,omitempty"`      // of what was just resolved: why it may be too early
 	History                []ledger.Event `json:"history,omitempty"`
 }
 
@@ -79,7 +89,7 @@ func View(r *ledger.Record) Intent {
 		PartialOutputCommitted: r.Partial, LastErrorType: r.LastError, EstimatedCost: r.EstimatedCost,
 		UsageUnits: Usage{r.UsageIn, r.UsageOut}, VisibilityState: r.Visibility.String(), Delivery: r.Delivery.String(),
 		Lane: r.Lane, State: r.State.String(), Outcome: r.Outcome.String(), PolicyRevision: r.PolicyRevision, Trigger: r.Trigger,
-		ClaimUntil: when(r.ClaimUntil), LeaseOwner: r.LeaseOwner,
+		ClaimUntil: when(r.ClaimUntil), LeaseOwner: r.LeaseOwner, CallbackURL: ledger.Masked(r.Callback), CallbackOf: intent.CallbackOf(&r.Intent),
 	}
 	if r.Hold {
 		v.OnUnknown = "hold"
@@ -88,6 +98,47 @@ func View(r *ledger.Record) Intent {
 		v.HTTPStatus = r.Answer.HTTPStatus
 	}
 	return v
+}
+
+// Why is the reason of the last step that has one: why an operation stands where it does. What was noted beside its steps is none.
+func Why(history []ledger.Event) string {
+	for i := range slices.Backward(history) {
+		if e := &history[i]; e.Reason != "" && (e.Kind == "transition" || e.Kind == "attempt_end") {
+			return e.Reason
+		}
+	}
+	return ""
+}
+
+// page answers a listing.
+func (a *API) page(w http.ResponseWriter, r *http.Request, f *ledger.Filter) {
+	records, err := a.Ledger.List(r.Context(), *f)
+	var views []Intent
+	if err == nil {
+		views, err = a.views(r.Context(), f, records)
+	}
+	if err != nil {
+		a.away(w, err)
+		return
+	}
+	answer(w, views)
+}
+
+// views shows a listing's records. Of a lane that only a person moves things out of, they are shown with why they are in it.
+func (a *API) views(ctx context.Context, f *ledger.Filter, records []*ledger.Record) ([]Intent, error) {
+	views := make([]Intent, len(records))
+	for i, rec := range records {
+		views[i] = View(rec)
+		if !intent.Parked(f.Lane) || rec.State == ledger.Settled {
+			continue
+		}
+		history, err := a.Ledger.History(ctx, rec.ID)
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return nil, err
+		}
+		views[i].LaneReason = Why(history)
+	}
+	return views, nil
 }
 
 func origin(r *ledger.Record) string {

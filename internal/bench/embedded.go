@@ -38,7 +38,7 @@ func (c QueueConfig) embedded(ctx context.Context, dir string) (rate Rate, err e
 		stop()
 		err = errors.Join(err, <-ended)
 	}()
-	began := time.Now()
+	began, cpu := time.Now(), ownCPU()
 	if err := e.submit(q, c.Jobs, c.Connections); err != nil {
 		return rate, err
 	}
@@ -48,7 +48,8 @@ func (c QueueConfig) embedded(ctx context.Context, dir string) (rate Rate, err e
 	case <-ctx.Done():
 		return rate, context.Cause(ctx)
 	}
-	rate = Rate{Submitted: float64(c.Jobs) / submitted.Seconds(), Worked: float64(c.Jobs) / time.Since(began).Seconds()}
+	rate = Rate{Submitted: float64(c.Jobs) / submitted.Seconds(), Worked: float64(c.Jobs) / time.Since(began).Seconds(),
+		CPU: float64((ownCPU() - cpu).Microseconds()) / float64(c.Jobs)}
 	return rate, errors.Join(e.failed()...)
 }
 

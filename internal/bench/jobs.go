@@ -39,6 +39,8 @@ type QueueConfig struct {
 type Rate struct {
 	Submitted float64 `json:"submitted_per_second"` // acknowledged, and durable with that
 	Worked    float64 `json:"worked_per_second"`    // from the first submission to the last settlement
+	// CPU is what a job took of a processor, in microseconds, submission and all; 0 where the system does not say.
+	CPU float64 `json:"cpu_us_per_job,omitempty"`
 }
 
 // Reference is what another queue did.
@@ -56,17 +58,18 @@ type QueueReport struct {
 	Submitted     float64    `json:"submitted_per_second"` // acknowledged, and durable with that
 	TotalSeconds  float64    `json:"total_seconds"`        // from the first submission to the last settlement
 	Worked        float64    `json:"worked_per_second"`
-	Embedded      *Rate      `json:"embedded,omitempty"` // inside one process, of jobs that send nothing
+	CPU           float64    `json:"cpu_us_per_job,omitempty"` // of the gateway, as in Rate
+	Embedded      *Rate      `json:"embedded,omitempty"`       // inside one process, of jobs that send nothing
 	Reference     *Reference `json:"reference,omitempty"`
 	Beside        *Beside    `json:"beside,omitempty"`
 }
 
 // WriteText prints r for people.
 func (r *QueueReport) WriteText(w io.Writer) error {
-	_, err := fmt.Fprintf(w, "%d jobs by %d clients\nsubmitted  %8.0f/s  (%.2f s, each durable before it is acknowledged)\nworked     %8.0f/s  (%.2f s to the last settlement)\n",
-		r.Jobs, r.Connections, r.Submitted, r.SubmitSeconds, r.Worked, r.TotalSeconds)
+	_, err := fmt.Fprintf(w, "%d jobs by %d clients\nsubmitted  %8.0f/s  (%.2f s, each durable before it is acknowledged)\nworked     %8.0f/s  (%.2f s to the last settlement%s)\n",
+		r.Jobs, r.Connections, r.Submitted, r.SubmitSeconds, r.Worked, r.TotalSeconds, cpuText("; the gateway's processors", r.CPU))
 	if e := r.Embedded; err == nil && e != nil {
-		_, err = fmt.Fprintf(w, "embedded   %8.0f/s submitted, %.0f/s worked, of jobs that send nothing\n", e.Submitted, e.Worked)
+		_, err = fmt.Fprintf(w, "embedded   %8.0f/s submitted, %.0f/s worked, of jobs that send nothing%s\n", e.Submitted, e.Worked, cpuText("; processors", e.CPU))
 	}
 	if ref := r.Reference; err == nil && ref != nil {
 		_, err = fmt.Fprintf(w, "\n%s, in the same run\n%s", ref.Name, ref.text(r))
@@ -75,6 +78,14 @@ func (r *QueueReport) WriteText(w io.Writer) error {
 		_, err = fmt.Fprint(w, "\n", r.Beside.text())
 	}
 	return err
+}
+
+// cpuText is a job's time of processors, "" where it is not known.
+func cpuText(whose string, us float64) string {
+	if us == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s %.0f µs a job", whose, us)
 }
 
 // Queue submits jobs to a gateway in front of the simulator, each a process of its own, and waits until the last is done.
@@ -132,7 +143,7 @@ func (c QueueConfig) with(dir string, part func(starter) error) (err error) {
 		if gateway, err = proc.Serve(base); err != nil {
 			return nil, err
 		}
-		return &queueLoad{base: gateway.URL, admin: gateway.Admin, sim: sim.URL, jobs: c.Jobs,
+		return &queueLoad{base: gateway.URL, admin: gateway.Admin, sim: sim.URL, jobs: c.Jobs, pid: gateway.ID(),
 			client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: c.Connections}}}, nil
 	})
 }
@@ -143,6 +154,7 @@ func (r *QueueReport) throughput(ctx context.Context, dir string, start starter)
 		return err
 	}
 	defer q.client.CloseIdleConnections()
+	before, _ := cpuOf(q.pid) // 0 where the system does not say, and then it says the same behind
 	began := time.Now()
 	if err := q.submit(ctx, r.Connections); err != nil {
 		return err
@@ -152,6 +164,8 @@ func (r *QueueReport) throughput(ctx context.Context, dir string, start starter)
 		return err
 	}
 	total := time.Since(began)
+	after, _ := cpuOf(q.pid)
+	r.CPU = float64((after - before).Microseconds()) / float64(r.Jobs)
 	r.SubmitSeconds, r.TotalSeconds = submitted.Seconds(), total.Seconds()
 	r.Submitted, r.Worked = float64(r.Jobs)/submitted.Seconds(), float64(r.Jobs)/total.Seconds()
 	return nil
@@ -159,7 +173,7 @@ func (r *QueueReport) throughput(ctx context.Context, dir string, start starter)
 
 type queueLoad struct {
 	base, admin, sim string
-	jobs             int
+	jobs, pid        int
 	next, asked      atomic.Int64
 	client           *http.Client
 }

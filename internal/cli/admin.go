@@ -120,12 +120,16 @@ func (a *adminAPI) call(ctx context.Context, method, path string, q url.Values, 
 	}
 	resp, err := a.http.Do(req)
 	if err != nil {
-		return a.unreachable(err)
+		return a.unreachable(ctx, method, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, adminAnswer))
 	if err != nil {
-		return a.unreachable(err)
+		return a.unreachable(ctx, method, err)
+	}
+	if method == http.MethodPost && resp.Header.Get("Holdfast-Source") == "replay" {
+		return &refusal{status: http.StatusConflict, by: a.name, message: fmt.Sprintf(
+			"this idempotency_key is that of a call, which has its answer (HTTP %d): holdfast intents show %s", resp.StatusCode, resp.Header.Get("Holdfast-Intent"))}
 	}
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted {
 		return a.refused(resp, text)
@@ -142,19 +146,54 @@ func (a *adminAPI) call(ctx context.Context, method, path string, q url.Values, 
 	return nil
 }
 
-// unreachable says which address was tried and what to do.
-func (a *adminAPI) unreachable(err error) error {
+// unreachable says which address was tried and what to do, or that this side did not wait for it.
+func (a *adminAPI) unreachable(ctx context.Context, method string, err error) error {
+	if ctx.Err() != nil {
+		done := ""
+		if method != http.MethodGet {
+			done = ", and what it was asked for may be done all the same: the same command again shows it"
+		}
+		return fmt.Errorf("%w: %s had not answered yet%s", context.Cause(ctx), a.name, done)
+	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
 		err = ue.Err // without the URL, which the name has
 	}
-	return fmt.Errorf("%s cannot be reached: %w; start `holdfast serve`, or name the address of a running one with --admin or %s%s",
-		a.name, err, adminEnv, a.instead)
+	return &awayError{err, fmt.Sprintf("%s cannot be reached: %s; start `holdfast serve`, or name the address of a running one with --admin or %s%s",
+		a.name, err, adminEnv, a.instead)}
+}
+
+// awayError is an API that cannot be reached.
+type awayError struct {
+	cause error
+	text  string
+}
+
+func (e *awayError) Error() string { return e.text }
+func (e *awayError) Unwrap() error { return e.cause }
+
+// isAway reports whether an error may pass by itself: the gateway is not there, ends in good order, begins, or has no store.
+func isAway(err error) bool {
+	var away *awayError
+	var refused *refusal
+	return errors.As(err, &away) || errors.As(err, &refused) && refused.passes()
+}
+
+// awayWhy is why, in a few words.
+func awayWhy(err error) string {
+	var away *awayError
+	if errors.As(err, &away) {
+		return away.cause.Error()
+	}
+	return err.Error()
 }
 
 func (a *adminAPI) refused(resp *http.Response, text []byte) error {
 	var f admin.Failure
 	if json.Unmarshal(text, &f) != nil || f.Error.Code == "" {
+		if (&refusal{status: resp.StatusCode}).passes() { // a balancer's
+			return &awayError{errors.New(resp.Status), fmt.Sprintf("%s answered %s", a.name, resp.Status)}
+		}
 		return fmt.Errorf("%s answered %s; is it the address of `holdfast serve --admin`?", a.name, resp.Status)
 	}
 	switch f.Error.Code {
@@ -172,6 +211,10 @@ func (a *adminAPI) refused(resp *http.Response, text []byte) error {
 type refusal struct {
 	status      int
 	by, message string
+}
+
+func (r *refusal) passes() bool {
+	return r.status == http.StatusBadGateway || r.status == http.StatusServiceUnavailable || r.status == http.StatusGatewayTimeout
 }
 
 func (r *refusal) Error() string { return r.by + " refused: " + r.message }

@@ -24,7 +24,7 @@ import (
 )
 
 // Main runs the command line and returns the exit status: 0, 1 on a failure or finding, 2 on wrong usage and where a check
-// that tells findings by its status could not be made.
+// that tells findings by its status could not be made, 3 where the end of a job was not seen, 130 where it was interrupted.
 func Main(args []string) int {
 	root := rootCommand()
 	root.SetArgs(args)
@@ -36,8 +36,14 @@ func Main(args []string) int {
 	}
 	fmt.Fprintln(os.Stderr, "holdfast: "+err.Error())
 	var usage *usageError
-	if !started || errors.As(err, &usage) || errors.Is(err, errNoCheck) {
+	var cut *signalled
+	switch {
+	case errors.As(err, &cut):
+		return 128 + int(cut.sig)
+	case !started || errors.As(err, &usage) || errors.Is(err, errNoCheck):
 		return 2
+	case errors.Is(err, errNoEnd):
+		return 3
 	}
 	return 1
 }

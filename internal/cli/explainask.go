@@ -62,7 +62,7 @@ func (a *question) flags(cmd *cobra.Command) {
 	f.Int64Var(&a.received, "received", 0, "bytes of the answer that had come")
 	f.IntVar(&a.q.Attempt, "attempt", 1, "which attempt ended so")
 	f.DurationVar(&a.remaining, "remaining", unsaid, "what is left of the budget (default timeouts.total)")
-	f.Lookup("remaining").DefValue = ""
+	f.Lookup("remaining").DefValue = "0s" // of which help says nothing
 	f.StringVar(&a.q.Effect, "effect", "", "read, generation or external (default the workflow's)")
 	f.BoolVar(&a.q.Async, "async", false, "the client accepts an answer later (Prefer: respond-async)")
 	f.BoolVar(&a.q.ClientLeft, "client-left", false, "no client waits any more")

@@ -63,6 +63,7 @@ func sayAnswer(line func(name, text string), x *explain.Explanation) {
 	for i := range x.Decisions {
 		sayDecision(line, &x.Decisions[i])
 	}
+	sayFallback(line, x.Fallback)
 	route := "no cool-down"
 	if x.CoolDownMS > 0 {
 		route = "nobody calls it for " + span(milliseconds(x.CoolDownMS))
@@ -119,6 +120,20 @@ func sayDecision(line func(name, text string), d *explain.Decision) {
 		line("  policy", d.Place.Path+": "+d.Place.Value)
 	}
 	line("  line", d.Place.Say())
+}
+
+// sayFallback says whether another tier may answer, and why each that may not does not.
+func sayFallback(line func(name, text string), f *explain.Fallback) {
+	if f == nil {
+		return
+	}
+	line("fallback", f.Words+" (decided only: this version sends it to no other)")
+	for i := range f.Skipped {
+		s := &f.Skipped[i]
+		line("  tier "+s.Tier, s.Reason+" ["+s.Rule+"], condition "+s.Condition)
+	}
+	line("  rule", f.Rule)
+	line("  line", f.Place.Say())
 }
 
 // milliseconds saturates: a provider may ask for a wait of centuries.

@@ -186,8 +186,9 @@ func (t *intentTable) write(out io.Writer) error {
 		_, err := fmt.Fprintln(out, t.none)
 		return err
 	}
-	tenants, model := false, "MODEL"
+	tenants, model, reasons := false, "MODEL", false
 	for _, v := range t.rows {
+		reasons = reasons || v.LaneReason != ""
 		tenants = tenants || v.Tenant != t.rows[0].Tenant
 		if isTool(&v) {
 			model = "MODEL/TOOL"
@@ -199,11 +200,17 @@ func (t *intentTable) write(out io.Writer) error {
 		}
 		return s + "\t"
 	}
+	reason := func(s string) string {
+		if !reasons {
+			return ""
+		}
+		return "\t" + s
+	}
 	return table(out, func(w io.Writer) {
-		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%s%s\tCALLS\tLAST ERROR\n", tenant("TENANT"), model)
+		fmt.Fprintf(w, "ID\tCREATED\tSTATE\tOUTCOME\tWORKFLOW\t%s%s\tCALLS\tLAST ERROR%s\n", tenant("TENANT"), model, reason("REASON"))
 		for _, v := range t.rows {
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\t%d\t%s\n", v.ID, ago(v.CreatedAt, t.now), v.State, v.Outcome, clean(v.Workflow, 20),
-				tenant(clean(v.Tenant, 28)), or(clean(modelOrTool(&v), 24)), v.Attempt, or(clean(v.LastErrorType, 24)))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s%s\t%d\t%s%s\n", v.ID, ago(v.CreatedAt, t.now), v.State, v.Outcome, clean(v.Workflow, 20),
+				tenant(clean(v.Tenant, 28)), or(clean(modelOrTool(&v), 24)), v.Attempt, or(clean(v.LastErrorType, 24)), reason(or(clean(v.LaneReason, 0))))
 		}
 	})
 }

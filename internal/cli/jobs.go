@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,53 +34,47 @@ func jobsSubmitCommand() *cobra.Command {
 	var in gateway.JobRequest
 	var addr string
 	var age time.Duration
-	var asJSON, lines bool
+	var asJSON, lines, wait bool
 	var many submitMany
+	then := follower{asJSON: &asJSON}
 	cmd := &cobra.Command{
 		Use:   "submit FILE",
 		Short: "Submit the request body in FILE (- is standard input) as a job; the same key again gives the same job",
 		Long: `Submit the request body in FILE (- is standard input) as a job. The same key again gives the same job.
 
 With --lines each line of FILE is a job: {"body": {…}, "path"?, "workflow"?, "idempotency_key"?, "owner_key"?, "priority"?,
-"max_queue_age_ms"?}; what a line leaves out is as the flags say. A line without a key gets one made of all that it says, so that
+"max_queue_age_ms"?, "callback_url"?}; what a line leaves out is as the flags say. A line without a key gets one made of all that it says, so that
 the same command goes on with an interrupted upload and submits nothing twice.`,
 		Example: `  holdfast jobs submit --path /v1/chat/completions request.json
   holdfast jobs submit --path /v1/messages --workflow summaries --key doc-17 --priority low --max-queue-age 1h request.json
+  holdfast jobs submit --path /v1/chat/completions --workflow summaries --callback-url https://shop.example/done request.json
   holdfast jobs submit --lines --path /v1/chat/completions --workflow summaries jobs.jsonl
   echo '{"model":"gpt-5","messages":[]}' | holdfast jobs submit --path /v1/chat/completions --json -`,
 		Args: oneArg("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if age < 0 {
-				return usagef("--max-queue-age is longer than %s", age)
+			if err := submitFlags(cmd, &in, age, lines, wait, &then); err != nil {
+				return err
 			}
 			in.MaxQueueAgeMS = age.Milliseconds()
 			if lines {
-				if in.IdempotencyKey != "" {
-					return usagef("--key is of one job: with --lines each line has its idempotency_key")
-				}
 				many.usual, many.asJSON = in, asJSON
 				return many.run(cmd, addr, args[0])
 			}
-			body, err := readJobBody(cmd.InOrStdin(), args[0])
-			if err != nil {
+			switch body, err := readJobBody(cmd.InOrStdin(), args[0]); {
+			case err != nil:
 				return err
-			}
-			switch {
 			case in.Path == "":
 				return usagef("submit takes --path, the path of the call, such as /v1/chat/completions")
 			case !json.Valid(body):
 				return usagef("%s holds no JSON: a job's body is a JSON document", args[0])
+			default:
+				in.Body = body
 			}
-			in.Body = body
 			api, err := dialAdmin(addr)
 			if err != nil {
 				return err
 			}
-			var v admin.Intent
-			if err := api.call(cmd.Context(), http.MethodPost, "/holdfast/v1/jobs", nil, in, &v); err != nil {
-				return err
-			}
-			return sayMoved(cmd.OutOrStdout(), &v, asJSON)
+			return submitOne(cmd, api, in, wait, &then)
 		},
 	}
 	f := cmd.Flags()
@@ -92,9 +86,48 @@ the same command goes on with an interrupted upload and submits nothing twice.`,
 	f.BoolVar(&lines, "lines", false, "each line of FILE is a job")
 	f.IntVar(&many.connections, "connections", 8, "with --lines: how many are submitted at a time")
 	f.DurationVar(&age, "max-queue-age", 0, "how long it may wait; can only shorten the policy's")
+	f.StringVar(&in.CallbackURL, "callback-url", "", "address that the job's end is told to, signed by the workflow's callbacks.secret")
+	f.BoolVar(&wait, "wait", false, "follow the job to its end, with the exit status of jobs wait")
+	then.flags(cmd)
 	jsonFlag(cmd, &asJSON)
 	adminFlags(cmd, &addr)
 	return cmd
+}
+
+// submitFlags refuses what the flags of submit cannot mean.
+func submitFlags(cmd *cobra.Command, in *gateway.JobRequest, age time.Duration, lines, wait bool, then *follower) error {
+	switch key := cmd.Flags().Changed("key"); {
+	case age < 0:
+		return usagef("--max-queue-age is longer than %s", age)
+	case in.Priority != "" && !slices.Contains(admin.Priorities, in.Priority):
+		return usagef("--priority is one of %s, not %q", strings.Join(admin.Priorities, ", "), in.Priority)
+	case key && lines:
+		return usagef("--key is of one job: with --lines each line has its idempotency_key")
+	case key && in.IdempotencyKey == "":
+		return usagef("--key is empty; leave it out, and one is derived from the request")
+	case lines && wait:
+		return usagef("--wait is of one job: jobs list and jobs wait follow those of a file")
+	case !wait && (cmd.Flags().Changed("timeout") || cmd.Flags().Changed("reconnect")):
+		return usagef("--timeout and --reconnect are of --wait")
+	}
+	return then.check()
+}
+
+// submitOne submits a job and, with wait, follows it to its end.
+func submitOne(cmd *cobra.Command, api *adminAPI, in gateway.JobRequest, wait bool, then *follower) error {
+	ctx, stop := then.bound(cmd.Context())
+	defer stop()
+	var v admin.Intent
+	if err := api.call(ctx, http.MethodPost, "/holdfast/v1/jobs", nil, in, &v); err != nil {
+		if wait {
+			return &noEnd{err}
+		}
+		return err
+	}
+	if wait {
+		return then.follow(ctx, api, v, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	return sayMoved(cmd.OutOrStdout(), &v, *then.asJSON)
 }
 
 // maxJobBody bounds what is read of a request.
@@ -133,87 +166,6 @@ func showCommand(short, example string) *cobra.Command {
 	cmd := intentsShowCommand()
 	cmd.Short, cmd.Example, cmd.Long = short, example, ""
 	return cmd
-}
-
-func jobsWaitCommand() *cobra.Command {
-	var addr, tenant string
-	var limit time.Duration
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "wait KEY_OR_ID",
-		Short: "Follow a job to its end: exit 0 on success, 1 where it ends otherwise or waits for a person",
-		Example: `  holdfast jobs wait doc-17
-  holdfast jobs wait 019ad3c8-5f0e --timeout 10m --json`,
-		Args: oneArg("KEY_OR_ID"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := dialAdmin(addr)
-			if err != nil {
-				return err
-			}
-			ctx := cmd.Context()
-			if limit > 0 {
-				var stop context.CancelFunc
-				ctx, stop = context.WithTimeout(ctx, limit)
-				defer stop()
-			}
-			v, err := lookup(ctx, api, args[0], tenant)
-			if err != nil {
-				return err
-			}
-			if v.JobID == "" {
-				return fmt.Errorf("%s is no job: holdfast intents show %s shows what it is", v.ID, v.ID)
-			}
-			v, err = waitJob(ctx, api, v, cmd.ErrOrStderr())
-			if err != nil {
-				return err
-			}
-			if err := sayMoved(cmd.OutOrStdout(), &v, asJSON); err != nil {
-				return err
-			}
-			if v.Outcome != "success" {
-				return fmt.Errorf("%s ended otherwise: %s", v.ID, standing(&v))
-			}
-			return nil
-		},
-	}
-	cmd.Flags().DurationVar(&limit, "timeout", 0, "how long to wait; 0 is until the end")
-	cmd.Flags().StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
-	jsonFlag(cmd, &asJSON)
-	adminFlags(cmd, &addr)
-	return cmd
-}
-
-// waitEvery is how often a job is looked at.
-const waitEvery = 250 * time.Millisecond
-
-// waitJob follows a job until it is settled or only evidence or a person moves it, and says each step as it comes.
-func waitJob(ctx context.Context, api *adminAPI, v admin.Intent, report io.Writer) (admin.Intent, error) {
-	ticker := time.NewTicker(waitEvery)
-	defer ticker.Stop()
-	said := ""
-	for {
-		if now := standing(&v); now != said {
-			said = now
-			if _, err := fmt.Fprintf(report, "%s: %s\n", v.ID, now); err != nil {
-				return v, err
-			}
-		}
-		if v.State == "settled" || v.State == "unknown" || v.Lane == "owner_review" || v.Lane == "dead_letter" {
-			return v, nil
-		}
-		select {
-		case <-ctx.Done():
-			return v, fmt.Errorf("%s is not done: %s; it goes on, and `holdfast jobs wait %s` follows it again", v.ID, standing(&v), v.ID)
-		case <-ticker.C:
-		}
-		next, err := api.intent(ctx, v.ID)
-		if err != nil && ctx.Err() == nil {
-			return v, err
-		}
-		if err == nil {
-			v = next
-		}
-	}
 }
 
 // standing is where a job stands, in a few words.
@@ -266,7 +218,9 @@ func moveJob(cmd *cobra.Command, addr, name, tenant string, asJSON bool, method,
 	if err != nil {
 		return err
 	}
-	v, err := lookup(cmd.Context(), api, name, tenant)
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	v, err := lookup(ctx, api, name, tenant)
 	if err != nil {
 		return err
 	}
@@ -275,7 +229,7 @@ func moveJob(cmd *cobra.Command, addr, name, tenant string, asJSON bool, method,
 		path += "/" + verb
 	}
 	id := v.ID
-	if err := api.call(cmd.Context(), method, path, nil, in, &v); err != nil {
+	if err := api.call(ctx, method, path, nil, in, &v); err != nil {
 		if errors.Is(err, errNoSuch) {
 			return fmt.Errorf("%s is no job", id)
 		}

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,10 +21,11 @@ func reviewCommand() *cobra.Command {
   holdfast review approve 019ad3c8-5f0e --by alice --reason "quota was raised"`,
 	}, parkedListCommand(&listOptions{lane: intent.LaneReview, parked: true}, "List what waits for its owner, newest first",
 		"  holdfast review list\n  holdfast review list --workflow summaries --json"),
-		wordCommand("approve", "Send a job back to its lane, as a new generation of the same job",
+		wordCommand("approve", "Send a job back to its lane, or let a tool's call be sent when its client repeats it",
 			`  holdfast review approve 019ad3c8-5f0e --by alice --reason "quota was raised"
+  holdfast review approve 019ad3c8-5f0e --by alice --reason "the refund is right" --store /var/lib/agent/holdfast.db
   holdfast review approve doc-17 --by alice --reason "no charge on the far side" --idempotency-result not_executed`),
-		wordCommand("reject", "End a job for good; its key is free then",
+		wordCommand("reject", "End a job for good, whose key is free then; whoever repeats a tool's call is told so",
 			`  holdfast review reject 019ad3c8-5f0e --by alice --reason "no longer wanted"`))
 }
 
@@ -57,7 +60,7 @@ Several jobs are moved one after the other at --rate. Which they are is settled 
 refused holds up no other. What an interrupted replay did not reach is still in the dead letter.`,
 		Example: `  holdfast deadletter replay 019ad3c8-5f0e --owner alice --reason "provider is back" --idempotency-result not_executed --cost-reviewed --route-override same
   holdfast deadletter replay doc-17 --owner alice --reason "move off it" --idempotency-result unknown --cost-reviewed --route-override backup/gpt-5-mini
-  holdfast deadletter replay --all --workflow summaries --last-error server_error --rate 5/s --dry-run --owner alice --reason "provider is back" --idempotency-result unknown --cost-reviewed --route-override same`,
+  holdfast deadletter replay --all --workflow summaries --last-error server_is_overloaded --rate 5/s --dry-run --owner alice --reason "provider is back" --idempotency-result unknown --cost-reviewed --route-override same`,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, addr, tenant, args) },
 	}
 	f := cmd.Flags()
@@ -85,13 +88,16 @@ func flagsOf(fields []string) []string {
 // wordCommand moves a parked job by a person's word.
 func wordCommand(verb, short, example string) *cobra.Command {
 	var in admin.Word
-	var addr, tenant string
+	var addr, store, tenant string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use: verb + " KEY_OR_ID", Short: short, Example: example, Args: oneArg("KEY_OR_ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if strings.TrimSpace(in.By) == "" || strings.TrimSpace(in.Reason) == "" {
 				return usagef("%s takes --by NAME and --reason TEXT: the log keeps who decided and why", verb)
+			}
+			if store != "" {
+				return moveToolCall(cmd, store, args[0], tenant, asJSON, verb, in)
 			}
 			return moveJob(cmd, addr, args[0], tenant, asJSON, http.MethodPost, verb, in)
 		},
@@ -105,7 +111,36 @@ func wordCommand(verb, short, example string) *cobra.Command {
 	f.StringVar(&tenant, "tenant", "", "tenant of a caller's own key (default any that was seen lately)")
 	jsonFlag(cmd, &asJSON)
 	adminFlags(cmd, &addr)
+	if verb != "discard" {
+		f.StringVar(&store, "store", "", "for the call of an MCP tool: the store itself, sqlite:FILE or FILE, through whatever process holds it")
+		cmd.MarkFlagsMutuallyExclusive("admin", "store")
+	}
 	return cmd
+}
+
+// moveToolCall moves the call of an MCP tool that waits for its owner, through the process that holds its store: an mcp proxy has
+// no port. A job is done by the gateway that has its configuration, and by no other.
+func moveToolCall(cmd *cobra.Command, store, name, tenant string, asJSON bool, verb string, in admin.Word) error {
+	path, err := storePath(store)
+	if err != nil {
+		return err
+	}
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	return withHolder(ctx, path, func(api *adminAPI) error {
+		v, err := lookup(ctx, api, name, tenant)
+		switch {
+		case err != nil:
+			return err
+		case v.JobID != "":
+			return fmt.Errorf("%s is a job, which its gateway does: ask that, with --admin", v.ID)
+		}
+		id := v.ID
+		if err := api.call(ctx, http.MethodPost, "/holdfast/v1/jobs/"+url.PathEscape(id)+"/"+verb, nil, in, &v); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+		return sayMoved(cmd.OutOrStdout(), &v, asJSON)
+	})
 }
 
 // parkedListCommand is a listing of jobs; o says which.

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,13 +27,14 @@ type replayMany struct {
 	rate   string
 	dryRun bool
 	asJSON bool
+	others map[string]int // by last_error_type: jobs that class left out
 }
 
 func (m *replayMany) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&m.all, "all", false, "every job that is in the dead letter at this moment, as far as the filters go")
 	f.StringVar(&m.pick.workflow, "workflow", "", "with --all: only this workflow")
-	f.StringVar(&m.class, "last-error", "", "with --all: only jobs whose last error was this, such as server_error")
+	f.StringVar(&m.class, "last-error", "", "with --all: only jobs whose last error was this, such as server_is_overloaded: LAST ERROR of deadletter list")
 	f.StringVar(&m.pick.older, "older-than", "", "with --all: created before: an age such as 10m, or a time such as 2026-11-29T20:00:00Z")
 	f.StringVar(&m.pick.younger, "newer-than", "", "with --all: created after, likewise")
 	f.StringVar(&m.rate, "rate", "1/s", "with several jobs: how many are moved in a time: 5/s, 30/m")
@@ -56,8 +57,16 @@ func (m *replayMany) run(cmd *cobra.Command, addr, tenant string, args []string)
 	if m.all == (len(args) > 0) {
 		return usagef("replay takes KEY_OR_ID …, or --all with filters")
 	}
+	for _, name := range []string{"workflow", "last-error", "older-than", "newer-than"} {
+		if !m.all && cmd.Flags().Changed(name) {
+			return usagef("--%s is of --all: jobs that are named are replayed whatever they are", name)
+		}
+	}
 	if missing := m.in.Missing(); missing != nil {
 		return usagef("a replay needs all five fields; missing: %s", strings.Join(flagsOf(missing), ", "))
+	}
+	if err := admin.CheckResult(m.in.IdempotencyResult); err != nil {
+		return usagef("--idempotency-result %w", err)
 	}
 	gap, err := perTime(m.rate)
 	if err != nil {
@@ -67,9 +76,15 @@ func (m *replayMany) run(cmd *cobra.Command, addr, tenant string, args []string)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	jobs, err := m.choose(ctx, api, tenant, args)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: no job was moved yet; the same command begins anew", context.Cause(ctx))
+	}
+	if err == nil && len(jobs) == 0 {
+		_, err = fmt.Fprintln(cmd.ErrOrStderr(), m.nothing())
+	}
 	if err != nil {
 		return err
 	}
@@ -81,6 +96,9 @@ func (m *replayMany) run(cmd *cobra.Command, addr, tenant string, args []string)
 func (m *replayMany) choose(ctx context.Context, api *adminAPI, tenant string, args []string) (jobs []admin.Intent, err error) {
 	for _, name := range args {
 		v, err := lookup(ctx, api, name, tenant)
+		if err != nil && len(args) > 1 {
+			err = fmt.Errorf("%w; none of the %d jobs was moved", err, len(args))
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -93,11 +111,34 @@ func (m *replayMany) choose(ctx context.Context, api *adminAPI, tenant string, a
 	_, err = m.pick.each(ctx, api, func(v admin.Intent) error {
 		if m.class == "" || v.LastErrorType == m.class {
 			jobs = append(jobs, v)
+			return nil
 		}
+		if m.others == nil {
+			m.others = map[string]int{}
+		}
+		m.others[v.LastErrorType]++
 		return nil
 	})
 	return jobs, err
 }
+
+// nothing says what there is where the filters of --all find no job.
+func (m *replayMany) nothing() string {
+	if len(m.others) == 0 {
+		return "no job in the dead letter fits; `holdfast deadletter list` shows what is there"
+	}
+	var there []string
+	for _, class := range slices.Sorted(maps.Keys(m.others)) {
+		there = append(there, fmt.Sprintf("%s (%d)", or(clean(class, 40)), m.others[class]))
+	}
+	if more := len(there) - classesSaid; more > 0 {
+		there = append(there[:classesSaid], fmt.Sprintf("and %d others", more))
+	}
+	return fmt.Sprintf("no job fits --last-error %s; the last errors there are: %s", clean(m.class, 40), strings.Join(there, ", "))
+}
+
+// classesSaid bounds the last errors that are named: providers make them up.
+const classesSaid = 20
 
 // progressEvery is how often a long replay says how far it is.
 const progressEvery = 5 * time.Second
@@ -120,9 +161,12 @@ func (m *replayMany) each(ctx context.Context, api *adminAPI, jobs []admin.Inten
 			}
 		}
 		if ctx.Err() != nil {
-			return out, fmt.Errorf("stopped: %d of %d jobs were not looked at; the same command goes on with them", len(jobs)-i, len(jobs))
+			return out, m.interrupted(ctx, out, jobs, "")
 		}
 		done, err := m.one(ctx, api, v)
+		if err != nil && ctx.Err() != nil {
+			return out, m.interrupted(ctx, out, jobs, v.ID)
+		}
 		if err != nil {
 			return out, fmt.Errorf("%s: %w", v.ID, err)
 		}
@@ -135,6 +179,24 @@ func (m *replayMany) each(ctx context.Context, api *adminAPI, jobs []admin.Inten
 		}
 	}
 	return out, nil
+}
+
+// interrupted says what was done by then, and how to go on.
+func (m *replayMany) interrupted(ctx context.Context, out []moved, jobs []admin.Intent, during string) error {
+	refused := 0
+	for i := range out {
+		if out[i].Refused != "" {
+			refused++
+		}
+	}
+	said := fmt.Sprintf("of %d jobs %d were moved, %d refused", len(jobs), len(out)-refused, refused)
+	switch {
+	case m.dryRun:
+		return fmt.Errorf("%w: %d of %d jobs were asked about, none was moved", context.Cause(ctx), len(out), len(jobs))
+	case during != "":
+		said += ", and " + during + " may have been"
+	}
+	return fmt.Errorf("%w: %s; what was not moved is in the dead letter, and the same command goes on with it", context.Cause(ctx), said)
 }
 
 // one moves a job, or asks what would become of it. What is refused for this job alone is no error.

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mcp"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // sayRuns answers whether the operation ran more than once.
@@ -84,6 +86,9 @@ func (t *trace) sayWhyAgain() string {
 }
 
 func (t *trace) sayWhyNot() string {
+	if v := &t.asked; v.State == ledger.Created.String() && intent.Parked(v.Lane) {
+		return " It waits for a person (" + v.Lane + ")."
+	}
 	if e := t.lastEnd; e != nil && e.Reason != "" {
 		return " The last call: " + e.Reason + "."
 	}

@@ -45,7 +45,7 @@ func TestScript(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"start": start, "stop": stop, "crash": crash, "lose": lose, "await": await, "ports": ports, "post": post, "put": put, "mask": mask, "exits": exits,
-			"short": short, "unstamped": unstamped, "agrees": agrees,
+			"interrupt": interrupt, "says": says, "ends": ends, "short": short, "unstamped": unstamped, "agrees": agrees,
 		},
 	})
 }
@@ -55,15 +55,16 @@ type background struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when all it wrote was read
 
-	mu  sync.Mutex
-	log strings.Builder
+	mu   sync.Mutex
+	log  strings.Builder
+	more chan struct{} // closed and made anew with each line
 }
 
 // start NAME REGEXP COMMAND ARG… runs a process beside the script, waits for a line that fits, and keeps what the
 // group of the expression found in $NAME.
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	name, ready := args[0], regexp.MustCompile(args[1])
-	b := &background{cmd: exec.Command(inPath(ts, args[2]), args[3:]...), done: make(chan struct{})}
+	b := &background{cmd: exec.Command(inPath(ts, args[2]), args[3:]...), done: make(chan struct{}), more: make(chan struct{})}
 	b.cmd.Dir, b.cmd.Env = ts.Getenv("WORK"), environ(ts)
 	r, w, err := os.Pipe()
 	ts.Check(err)
@@ -89,6 +90,8 @@ func (b *background) read(r io.ReadCloser, ready *regexp.Regexp, found chan<- st
 	for lines := bufio.NewScanner(r); lines.Scan(); {
 		b.mu.Lock()
 		b.log.WriteString(lines.Text() + "\n")
+		close(b.more)
+		b.more = make(chan struct{})
 		b.mu.Unlock()
 		if m := ready.FindStringSubmatch(lines.Text()); m != nil && !told {
 			told = true
@@ -110,6 +113,41 @@ func stop(ts *testscript.TestScript, _ bool, args []string) {
 	<-b.done
 	ts.Check(b.cmd.Wait())
 	fmt.Fprint(ts.Stdout(), b.text())
+}
+
+// says NAME REGEXP waits until a process that runs has written a line that fits.
+func says(ts *testscript.TestScript, _ bool, args []string) {
+	b, wanted := ts.Value("running").(map[string]*background)[args[0]], regexp.MustCompile("(?m)"+args[1])
+	for {
+		b.mu.Lock()
+		found, more := wanted.MatchString(b.log.String()), b.more
+		b.mu.Unlock()
+		if found {
+			return
+		}
+		select {
+		case <-more:
+		case <-b.done:
+			ts.Fatalf("%s ended without it:\n%s", args[0], b.text())
+		}
+	}
+}
+
+// interrupt NAME N is Ctrl-C, behind which a process must end with status N; what it wrote is then stdout.
+func interrupt(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Check(ts.Value("running").(map[string]*background)[args[0]].cmd.Process.Signal(os.Interrupt))
+	ends(ts, false, args)
+}
+
+// ends NAME N waits for a process that must end by itself with status N; what it wrote is then stdout.
+func ends(ts *testscript.TestScript, _ bool, args []string) {
+	b := ts.Value("running").(map[string]*background)[args[0]]
+	<-b.done
+	_ = b.cmd.Wait() // the status says it
+	fmt.Fprint(ts.Stdout(), b.text())
+	if got := strconv.Itoa(b.cmd.ProcessState.ExitCode()); got != args[1] {
+		ts.Fatalf("exit status %s, want %s:\n%s", got, args[1], b.text())
+	}
 }
 
 // crash NAME ends a process as kill -9 does.

@@ -44,7 +44,7 @@ func withHolder(ctx context.Context, path string, f func(*adminAPI) error) error
 	}
 	err = f(api)
 	api.http.CloseIdleConnections()
-	return errors.Join(err, e.Stop(ctx))
+	return errors.Join(err, e.Stop(context.WithoutCancel(ctx))) // also behind an interrupt
 }
 
 // envOf reads what a store is stamped with.

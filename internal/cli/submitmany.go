@@ -12,16 +12,15 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 )
 
 // submitMany submits a file of jobs, one in a line. A line has the fields of POST /holdfast/v1/jobs; those that it leaves
@@ -37,6 +36,8 @@ type submitMany struct {
 	refused  int
 	read     int64 // bytes of the file
 	stopping error // why no further line is taken
+	cut      int   // lines that were on their way when it was interrupted
+	waiting  int   // lines that a gateway which is away keeps waiting
 }
 
 // submitted is what became of a line.
@@ -83,7 +84,7 @@ func (m *submitMany) run(cmd *cobra.Command, addr, name string) error {
 		in = f
 	}
 	defer func() { _ = in.Close() }() // read only
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible(cmd.Context())
 	defer stop()
 	ended := m.progress(cmd.ErrOrStderr(), size)
 	err = m.submit(ctx, api, in)
@@ -93,22 +94,58 @@ func (m *submitMany) run(cmd *cobra.Command, addr, name string) error {
 
 // submit hands the lines to so many submitters, and returns why it ended early.
 func (m *submitMany) submit(ctx context.Context, api *adminAPI, in io.Reader) error {
-	lines := make(chan jobLine)
+	taking, stop := context.WithCancel(ctx)
+	defer stop()
+	lines, fed := make(chan jobLine), make(chan error, 1)
 	var all sync.WaitGroup
 	for range m.connections {
-		all.Go(func() {
-			for l := range lines {
-				m.one(ctx, api, l)
-			}
-		})
+		all.Go(func() { m.take(ctx, taking, stop, api, lines) })
 	}
-	err := m.feed(ctx, in, lines)
-	close(lines)
+	go func() { // not waited for where it is interrupted: a terminal from which it reads may say nothing more
+		defer close(lines)
+		fed <- m.feed(taking, in, lines)
+	}()
 	all.Wait()
-	if m.stopping != nil {
-		return fmt.Errorf("%w; the same command goes on: what was submitted is submitted", m.stopping)
+	switch {
+	case m.stopping != nil:
+		return fmt.Errorf("%w; %s", m.stopping, goesOn)
+	case ctx.Err() != nil && (m.cut > 0 || len(fed) == 0):
+		return m.interrupted(context.Cause(ctx))
+	}
+	err := <-fed
+	if ctx.Err() != nil && errors.Is(err, context.Cause(ctx)) {
+		return m.interrupted(err)
 	}
 	return err
+}
+
+const goesOn = "the same command goes on, and submits nothing twice"
+
+// interrupted says what was done by then.
+func (m *submitMany) interrupted(cause error) error {
+	said := fmt.Sprintf("%d submitted, %d of them before, %d refused", len(m.results)-m.refused, m.known, m.refused)
+	if m.cut > 0 {
+		said += fmt.Sprintf("; %d were on their way, and may be submitted too", m.cut)
+	}
+	return fmt.Errorf("%w: %s; %s", cause, said, goesOn)
+}
+
+// take submits lines until there are no more, or no more are taken.
+func (m *submitMany) take(ctx, taking context.Context, stop func(), api *adminAPI, lines <-chan jobLine) {
+	for {
+		select {
+		case l, ok := <-lines:
+			if !ok {
+				return
+			}
+			if !m.one(ctx, api, l) {
+				stop()
+				return
+			}
+		case <-taking.Done():
+			return
+		}
+	}
 }
 
 func (m *submitMany) feed(ctx context.Context, in io.Reader, lines chan<- jobLine) error {
@@ -117,16 +154,10 @@ func (m *submitMany) feed(ctx context.Context, in io.Reader, lines chan<- jobLin
 		text, err := readLine(r)
 		if len(text) > 0 || err == nil {
 			l := jobLine{number: number, size: len(text) + 1, text: bytes.TrimSpace(text)}
-			m.mu.Lock()
-			stopping := m.stopping
-			m.mu.Unlock()
-			if stopping != nil {
-				return nil
-			}
 			select {
 			case lines <- l:
 			case <-ctx.Done():
-				return errors.New("stopped; the same command goes on: what was submitted is submitted")
+				return context.Cause(ctx)
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -153,8 +184,8 @@ func readLine(r *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// one submits a line. What is refused holds up no other; an API that is away does.
-func (m *submitMany) one(ctx context.Context, api *adminAPI, l jobLine) {
+// one submits a line, and reports whether there is use in another. What is refused holds up no other; an API that is away does.
+func (m *submitMany) one(ctx context.Context, api *adminAPI, l jobLine) bool {
 	result := submitted{Line: l.number}
 	var stopping error
 	if len(l.text) > 0 {
@@ -168,6 +199,11 @@ func (m *submitMany) one(ctx context.Context, api *adminAPI, l jobLine) {
 		switch {
 		case err == nil:
 			result.ID, result.Known = v.ID, v.known
+		case ctx.Err() != nil:
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			m.cut++
+			return false
 		case errors.As(err, &refused), errors.As(err, &usage):
 			result.Refused = err.Error()
 		default:
@@ -178,10 +214,10 @@ func (m *submitMany) one(ctx context.Context, api *adminAPI, l jobLine) {
 	defer m.mu.Unlock()
 	if m.read += int64(l.size); stopping != nil {
 		m.stopping = stopping
-		return
+		return false
 	}
 	if len(l.text) == 0 {
-		return
+		return true
 	}
 	if result.Known {
 		m.known++
@@ -190,25 +226,34 @@ func (m *submitMany) one(ctx context.Context, api *adminAPI, l jobLine) {
 		m.refused++
 	}
 	m.results = append(m.results, result)
+	return true
 }
 
-// parse reads a line over what the flags say, and gives it a key.
+// parse reads a line over what the flags say, and gives it a key. Its key, whosever it is, is kept for a day at least.
 func (m *submitMany) parse(text []byte) (gateway.JobRequest, error) {
-	in := m.usual
+	line := struct {
+		gateway.JobRequest
+		Key *string `json:"idempotency_key"` // which may be there and empty
+	}{JobRequest: m.usual}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	err := d.Decode(&in)
+	err := d.Decode(&line)
 	if err == nil && d.Decode(&struct{}{}) != io.EOF {
 		err = errors.New("something follows the object")
 	}
+	in := line.JobRequest
+	in.Upload = false // it is one, and what a line says of it makes no other key
 	switch {
 	case err != nil:
-		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?}: %s", err)
+		return in, usagef("it is no {body, path?, workflow?, idempotency_key?, owner_key?, priority?, max_queue_age_ms?, callback_url?}: %s", inLine(err))
 	case in.Path == "":
 		return in, usagef("it has no path, and there is no --path")
 	case len(in.Body) == 0:
 		return in, usagef("it has no body")
-	case in.IdempotencyKey != "":
+	case line.Key != nil && *line.Key == "":
+		return in, usagef("its idempotency_key is empty; leave it out, and one is made of what the line says")
+	case line.Key != nil:
+		in.IdempotencyKey, in.Upload = *line.Key, true
 		return in, nil
 	}
 	said, err := json.Marshal(in)
@@ -216,29 +261,39 @@ func (m *submitMany) parse(text []byte) (gateway.JobRequest, error) {
 		return in, err
 	}
 	sum := sha256.Sum256(said)
-	in.IdempotencyKey = "line-" + hex.EncodeToString(sum[:16])
+	in.IdempotencyKey, in.Upload = "line-"+hex.EncodeToString(sum[:16]), true
 	return in, nil
 }
 
-// sendTries is how often a line is sent that a gateway cannot take now.
-const sendTries = 5
+// sendTries is how often a line is sent that a gateway cannot take now, with waits that double from a second: half a minute, in which
+// it may be started again.
+const sendTries = 6
 
 func (m *submitMany) send(ctx context.Context, api *adminAPI, in gateway.JobRequest, v *jobAnswer) (err error) {
 	for try := range sendTries {
 		err = api.call(ctx, http.MethodPost, "/holdfast/v1/jobs", nil, in, v)
-		var refused *refusal
-		if !errors.As(err, &refused) || refused.status != http.StatusServiceUnavailable {
+		if !isAway(err) || try == sendTries-1 {
 			return err
 		}
-		timer := time.NewTimer(time.Second << try)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return err
-		case <-timer.C:
+		m.wait(ctx, time.Second<<try)
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 	}
 	return err
+}
+
+// wait has a line wait for a gateway that is away, where progress shows it.
+func (m *submitMany) wait(ctx context.Context, d time.Duration) {
+	m.count(1)
+	defer m.count(-1)
+	pause.For(ctx, d)
+}
+
+func (m *submitMany) count(waiting int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.waiting += waiting
 }
 
 // progress says on a terminal how far it is, as a bar, and elsewhere a line every few seconds. The function that it returns
@@ -286,6 +341,9 @@ func (m *submitMany) bar(size int64) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	counts := fmt.Sprintf("%d submitted, %d of them before, %d refused", len(m.results)-m.refused, m.known, m.refused)
+	if m.waiting > 0 {
+		counts += "; waiting for the gateway"
+	}
 	if size <= 0 {
 		return counts
 	}

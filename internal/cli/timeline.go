@@ -81,6 +81,8 @@ func (m *moment) what() string {
 		return "repeated request"
 	case "check":
 		return "looked for its effect"
+	case "callback":
+		return "told"
 	case "alert":
 		return "a person is asked"
 	}

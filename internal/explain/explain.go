@@ -41,11 +41,13 @@ type Explanation struct {
 	MaxAttempts int            `json:"max_attempts,omitempty"`
 	RemainingMS int64          `json:"remaining_ms,omitempty"`
 	// Decisions are what chance allows, the shortest delay first: more than one where jitter decides.
-	Decisions  []Decision `json:"decisions,omitempty"`
-	CoolDownMS int64      `json:"cool_down_ms,omitempty"` // of the route, for everybody
-	Breaker    string     `json:"breaker,omitempty"`      // failure, success or ignored
-	Key        string     `json:"key,omitempty"`          // held, kept or released
-	KeyWhy     string     `json:"key_reason,omitempty"`
+	Decisions []Decision `json:"decisions,omitempty"`
+	// Fallback says whether another tier may answer, where nothing is sent again and the workflow has several.
+	Fallback   *Fallback `json:"fallback,omitempty"`
+	CoolDownMS int64     `json:"cool_down_ms,omitempty"` // of the route, for everybody
+	Breaker    string    `json:"breaker,omitempty"`      // failure, success or ignored
+	Key        string    `json:"key,omitempty"`          // held, kept or released
+	KeyWhy     string    `json:"key_reason,omitempty"`
 }
 
 // Decision is one thing that can happen next.
@@ -206,6 +208,7 @@ func (x *explainer) answer(out *Explanation) {
 	p := gateway.DecisionPolicy(x.wf)
 	out.Attempt, out.MaxAttempts, out.RemainingMS = f.Attempt, p.MaxAttempts, f.Remaining.Milliseconds()
 	out.Decisions = x.decisions(f, p, &j)
+	out.Fallback = x.fallback(&f, &j, out.Decisions)
 	out.CoolDownMS = decision.Cooldown(j.Signal).Milliseconds()
 	out.Breaker = health(&j)
 	x.key(out, &j)

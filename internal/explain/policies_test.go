@@ -92,6 +92,42 @@ func follows(t *testing.T, cfg *policy.Config, end signal.Answer) string {
 	return strings.Join(words, " or ")
 }
 
+// All of them in one folder, as the README says to copy them, leave each other's calls alone: media is found by its path, the
+// others by their names, and a call that names none goes by the default.
+func TestExamplePoliciesTogether(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "policies"), os.DirFS(examples)); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "holdfast.yaml")
+	if err := os.WriteFile(file, []byte("policies: policies/*.yaml\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, faults := policy.Load(file, noEnv)
+	if cfg == nil {
+		t.Fatal(faults)
+	}
+	const chat, images = "/v1/chat/completions", "/v1/images/generations"
+	for _, c := range []struct{ path, model, want string }{
+		{images, "", "media_generation"}, {"/v1/images/edits", "", "media_generation"}, {"/v1/videos", "", "media_generation"},
+		{chat, "gpt-5", "default"}, {"/v1/messages", "claude-opus-4-5", "default"}, {"/v1/responses", "gpt-5", "default"},
+		{"/v1/embeddings", "text-embedding-3-small", "default"},
+	} {
+		if w := cfg.Match(c.path, c.model, nil); w.Name != c.want {
+			t.Errorf("%s goes by %s, not by %s", c.path, w.Name, c.want)
+		}
+	}
+	files, _ := filepath.Glob(examples + "*.yaml")
+	for _, f := range files {
+		name := strings.ReplaceAll(strings.TrimSuffix(filepath.Base(f), ".yaml"), "-", "_")
+		if w := cfg.Workflow(name); w == nil {
+			t.Errorf("no call can name %s", name)
+		} else if got := cfg.Match(chat, "gpt-5", map[string][]string{"Holdfast-Workflow": {name}}); got != w && name != "media_generation" {
+			t.Errorf("a chat call that names %s goes by %s", name, got.Name)
+		}
+	}
+}
+
 // A route that would change ends an evaluation; only the policy says so, and only of what it wrote.
 func TestExamplePoliciesNeverFallBack(t *testing.T) {
 	for _, name := range []string{"evaluations", "media-generation", "regulated-review", "chat-after-first-token"} {

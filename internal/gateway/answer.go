@@ -161,6 +161,9 @@ func (c *call) operation(out http.Header) {
 		c.set(out, "Holdfast-Source", source)
 	}
 	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.attempts()))
+	if told := e.told(); told != "" {
+		c.set(out, "Holdfast-Fallback", told)
+	}
 	if e.spec.Model != "" {
 		c.set(out, "Holdfast-Requested-Model", plainName(e.spec.Model))
 		c.set(out, "Holdfast-Served-Model", e.servedModel())

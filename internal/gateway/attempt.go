@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"math/rand/v2"
@@ -9,8 +8,10 @@ import (
 
 	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
@@ -31,6 +32,8 @@ type outcome struct {
 	visible  bool           // clients have a part of the answer
 	recorded bool           // the attempt's end is on record
 	evidence json.RawMessage
+
+	elsewhere fallback.Decision // whether another tier may answer
 }
 
 // again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
@@ -54,6 +57,9 @@ func (e *execution) again(o *outcome) bool {
 		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = e.evidence(f, d)
+	if d.Action == decision.Fail || d.Action == decision.Hold {
+		e.afterFailure(o)
+	}
 	e.nest.quit(o.health)
 	if e.job == nil || !e.rests(o, d) {
 		e.conclude(o)
@@ -106,6 +112,9 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 	if !e.resend(o, d) {
 		e.purse.drop()
 		e.nest.route.Budget().Put()
+		if e.job == nil {
+			e.afterFailure(o)
+		}
 		e.nest.quit(o.health)
 		if e.job == nil || !e.rests(o, d) {
 			e.conclude(o)
@@ -152,7 +161,7 @@ func (e *execution) await(o *outcome, d decision.Decision) bool {
 	if d.Action == decision.Wait {
 		e.yieldPlace(o)
 	}
-	if !o.cooled && !sleep(e.ctx, d.Delay) {
+	if !o.cooled && !pause.For(e.ctx, d.Delay) {
 		return false
 	}
 	var b *barred
@@ -196,23 +205,11 @@ func (e *execution) endAttempt(o *outcome, delay time.Duration) bool {
 
 // durable says whether a write came through; without it nothing is sent.
 func (e *execution) durable(err error) bool {
-	if err != nil {
+	if err != nil && !errors.Is(err, intent.ErrAged) {
 		e.g.observer.StoreError(e.wf.Name)
 		e.g.logger.Error("a further attempt could not be put on record; nothing is sent", "intent", e.op.ID(), "error", err)
 	}
 	return err == nil
-}
-
-// sleep waits for d. It is false when ctx ends meanwhile: the call is broken off, by its last client above all.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // clear forgets what an attempt brought, of which nobody has seen anything.

@@ -34,8 +34,10 @@ type call struct {
 	tenant string
 	owner  string
 	client *policy.AuthKey // nil without auth.keys
+	by     *identity       // of a job that is submitted: who asked our own API for it
 
 	callerKey string
+	callback  string // callback_url of a job
 	wanted    string // Holdfast-Workflow
 	priority  string
 	estimate  float64 // estimated_cost, where somebody goes by it
@@ -83,8 +85,7 @@ type call struct {
 	departed  atomic.Bool
 	unwatch   func() bool
 
-	job      *queue.Job // whose worker this call is
-	override string     // the route that a person wants a replayed job to take
+	job *queue.Job // whose worker this call is
 
 	through  *nest // of a call that is passed on
 	definite bool  // a passed answer proves that nothing happened (semantics 3)

@@ -24,18 +24,19 @@ func (c *call) choose() *Error {
 	c.spec = provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery,
 		Header: c.r.Header, Body: c.body, Wire: c.target.wire})
 	c.model = plainName(c.spec.Model)
-	cfg := c.g.policy
-	if c.wanted != "" {
+	switch cfg := c.g.policy; {
+	case c.job != nil: // whose workflow is on record
+		if err := c.sameFormat(); err != nil {
+			return err
+		}
+	case c.wanted != "":
 		if c.wf = cfg.Workflow(c.wanted); c.wf == nil {
 			return errorf(CodeInvalidRequest, "there is no workflow %q; workflows are %s", bounded(c.wanted), names(cfg))
 		}
-	} else {
+	default:
 		c.wf = cfg.Match(c.path, c.spec.Model, c.r.Header)
 	}
 	if err := c.allowed(c.wf.Name); err != nil {
-		return err
-	}
-	if err := c.overridden(); err != nil {
 		return err
 	}
 	if err := c.tier(); err != nil {
@@ -66,6 +67,9 @@ func (c *call) tier() *Error {
 		return errorf(CodeContract, "the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire)
 	}
 	c.target = to
+	if mutant.On("job-forgets-its-submitter") {
+		c.by = nil
+	}
 	return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
@@ -44,6 +45,7 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	}
 	e.nest.quit(breaker.Success)
 	strict := e.wf.Durability == policy.Strict || e.job != nil // whose worker goes by what is on record
+	e.word = lateWord{set.Ending, set.Body}
 	err := e.op.Settle(set, !strict, e.landed)
 	h := &head{status: resp.Status, header: resp.Header, stream: s.events > 0, unrecorded: s.unrecorded}
 	if errors.Is(err, intent.ErrCommitWait) {
@@ -113,6 +115,7 @@ func (e *execution) fail(o *outcome) {
 	} else {
 		// A failure that releases its key is on record before its client hears of it: the client's next try with
 		// that key must find it released and not this failure once more (semantics 14).
+		e.word = lateWord{s.Ending, s.Body}
 		keeps := (e.answered != nil || !e.claimed) && e.job == nil
 		err = e.op.Settle(s, keeps && e.wf.Durability != policy.Strict, e.landed)
 		if !keeps { // it may have taken longer than commit_wait
@@ -161,7 +164,10 @@ func (e *execution) lose(o *outcome) {
 		told.Err = how.fail.Err
 		how.fail = told
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrStale):
+		e.cameLate(lateWord{o.ending(), o.body})
+	case err != nil:
 		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(v)
@@ -208,15 +214,25 @@ func (e *execution) visibility() ledger.Visibility {
 	return ledger.VisBefore
 }
 
+// lateWord is what an attempt brought after somebody else had moved its intent.
+type lateWord struct {
+	ending intent.Ending
+	body   *ledger.Body
+}
+
+// cameLate keeps it as evidence: it is never state (semantics 6).
+func (e *execution) cameLate(w lateWord) {
+	w.ending.Reason = strings.TrimPrefix(w.ending.Reason+"; came after its lease was lost", "; ")
+	if err := e.op.Evidence(w.ending, w.body); err != nil {
+		e.g.logger.Error("what came after a lease was lost could not be recorded", "intent", e.op.ID(), "error", err)
+	}
+}
+
 // landed is told when the record of a settled execution is durable, or never will be by this owner.
 func (e *execution) landed(err error) {
 	switch {
 	case errors.Is(err, ledger.ErrStale):
-		// Somebody else moved the intent: what we have is evidence, never state (semantics 6).
-		if e.answered != nil {
-			_ = e.op.Evidence(intent.Ending{End: ledger.AttemptSuccess, Status: e.answered.answer.HTTPStatus, Reason: "came after its lease was lost"},
-				&ledger.Body{Data: e.answered.body})
-		}
+		e.cameLate(e.word)
 	case err == nil && e.answered != nil && e.claimed:
 		e.g.replays.put(e.answered)
 	case err == nil && e.seen != nil:

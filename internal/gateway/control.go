@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 )
@@ -51,6 +52,10 @@ func (c *call) control() *Error {
 	c.fresh = !c.resume && (first(h["Holdfast-Fresh"]) == "1" || first(h["Cache-Control"]) == "no-cache")
 	return nil
 }
+
+// anew says that a new answer is wanted where a derived key would find an earlier one. A key of the caller's own, or one under
+// derive: always, names the operation, as in a plain call. What waits for its owner is found again by the same request.
+func (c *call) anew() bool { return c.fresh && !c.approves() && !mutant.On("fresh-job-adopts") }
 
 // reads says that the call is a read, on which a key is ignored (semantics 1).
 func (c *call) reads() bool {

@@ -40,7 +40,7 @@ func (c *call) head() ledger.Intent {
 	return ledger.Intent{Tenant: c.tenant, Workflow: c.wf.Name, OwnerKey: c.owner, Effect: c.effect, Hold: c.hold,
 		Key: c.key, Explicit: c.callerKey != "", Fingerprint: c.fp, Method: c.r.Method, Path: c.loggedPath(),
 		Provider: c.providerName(), Endpoint: c.endpointName(), RequestedModel: c.model, Stream: c.spec.Stream,
-		Priority: c.priority, EstimatedCost: c.estimate, MaxAttempts: c.nestRules().decide.MaxAttempts, PolicyRevision: c.revision(), Trigger: c.trigger, ParentID: c.parent}
+		Priority: c.priority, FallbackOK: c.wf.Fallback.Contract.ID, EstimatedCost: c.estimate, MaxAttempts: c.nestRules().decide.MaxAttempts, PolicyRevision: c.revision(), Trigger: c.trigger, ParentID: c.parent}
 }
 
 func holderOf(err error) string {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -106,6 +106,7 @@ func (c *call) waited(e *execution, ctx context.Context) *Error {
 func (c *call) held(holder string) (again bool, refusal *Error) {
 	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
 	defer stop()
+	refused := c.g.log.Refused(holder)
 	r, err := c.g.ledger.Get(ctx, holder)
 	if errors.Is(err, ledger.ErrNotFound) {
 		return true, nil
@@ -116,22 +117,10 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 	if c.clashes(r.Fingerprint) {
 		return false, c.reused(r.ID)
 	}
-	if r.JobID != "" && r.State != ledger.Settled {
-		return false, c.heldByJob(r)
+	if c.goesOnWith(r) {
+		return c.takeOver(r)
 	}
-	switch r.State {
-	case ledger.Settled:
-		return c.heldSettled(ctx, r)
-	case ledger.Unknown:
-		c.duplicateOf(r, "unknown")
-		return false, c.g.stillUnknown(r.ID)
-	case ledger.Created, ledger.Dispatched:
-		if r.LeaseOwner == "" && !(r.State == ledger.Dispatched && r.Hold) {
-			return c.takeOver(r)
-		}
-	}
-	c.duplicateOf(r, "in_flight")
-	return false, &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: r.ID}
+	return c.heldBy(ctx, r, refused)
 }
 
 // stillUnknown says when the outcome is looked for again, where somebody looks (interface.md §2).
@@ -248,7 +237,7 @@ func (c *call) admit() *Error {
 
 // place takes a place among the workers, which release gives back.
 func (c *call) place() *Error {
-	c.g.running.Add(1) // before the look at draining: a drain that did not refuse this call waits for it
+	c.g.running.begin() // before the look at draining: a drain that did not refuse this call waits for it
 	working := c.g.working.Add(1)
 	if c.g.draining.Load() {
 		c.g.leave()
@@ -290,6 +279,9 @@ func (c *call) claimOnce() (again bool, refusal *Error) {
 	if holder := c.present(); holder != "" {
 		return c.yieldTo(holder)
 	}
+	if c.approves() { // what was to answer it has ended in this moment: a call of its own would ask no owner
+		return false, &Error{Code: CodeInFlight, Message: "the operation with this key has just ended; nothing was sent"}
+	}
 	op, err := c.g.log.Begin(c.begin())
 	if holder := holderOf(err); holder != "" {
 		return c.yieldTo(holder)
@@ -324,82 +316,11 @@ func (c *call) holder() *ledger.Record {
 	return r
 }
 
-// turnedAway refuses a call for which there is no permit now. Whose key is held hears of the operation that holds it:
-// that one may have had its effect, so "nothing was sent, try again" would be no true word.
-func (c *call) turnedAway(refusal *Error) *Error {
-	if c.job != nil { // which holds its key itself
-		return c.abandon(refusal)
-	}
-	r := c.holder()
-	if r == nil || r.JobID == "" && r.State != ledger.Settled && r.State != ledger.Unknown && r.LeaseOwner == "" {
-		return c.abandon(refusal) // nobody's, or it waits to be gone on with
-	}
-	again, held := c.yieldTo(r.ID)
-	switch {
-	case held != nil:
-		return c.abandon(held)
-	case again, !c.done:
-		return c.abandon(refusal)
-	}
-	return nil
-}
-
-// yieldTo answers from the operation that holds the key.
-func (c *call) yieldTo(holder string) (again bool, refusal *Error) {
-	again, refusal = c.held(holder)
-	if refusal == nil && c.done {
-		c.standDown()
-	}
-	return again, refusal
-}
-
-// abandon gives up an execution of which nothing was sent: followers get the same error.
-func (c *call) abandon(err *Error) *Error {
-	e := c.exec
-	e.nest.quit(breaker.Ignored)
-	e.purse.drop()
-	c.yield(ending{fail: err})
-	return err
-}
-
-// standDown makes followers look the key up again: its answer is elsewhere.
-func (c *call) standDown() {
-	c.exec.nest.quit(breaker.Ignored)
-	c.exec.purse.drop()
-	c.yield(ending{again: true})
-}
-
-// lookAgain gives up the execution that stood down.
-func (c *call) lookAgain() {
-	if c.unwatch != nil {
-		c.unwatch()
-		c.unwatch = nil
-	}
-	c.depart(false)
-	c.exec.unref()
-	c.departed.Store(false)
-	c.exec, c.leader, c.replay, c.again = nil, false, false, false
-}
-
-// leave gives a place among the workers back.
-func (g *Gateway) leave() {
-	g.working.Add(-1)
-	g.running.Done()
-}
-
-func (c *call) yield(how ending) {
-	c.exec.endUnkept(how)
-	if c.admitted {
-		c.g.leave()
-		c.admitted = false
-	}
-}
-
 // keepUntil is the end of the claim of an answer that is kept (semantics 13).
 func (e *execution) keepUntil() time.Time {
 	i := e.wf.Idempotency
 	if e.op.Head().Explicit || e.job != nil { // a job's answer is fetched when there is time
-		return e.g.ledger.Now().Add(i.TTL)
+		return e.g.ledger.Now().Add(intent.KeyKept(e.op.Head(), i.TTL))
 	}
 	return e.began.Add(i.Window)
 }

@@ -23,6 +23,7 @@ type edition struct {
 	nests     map[string]*rules             // by workflow
 	common    *shared
 	epoch     uint64 // of the routes' configuration
+	absent    absence
 }
 
 // edition compiles a configuration. Nothing that is in use changes by it.
@@ -68,6 +69,7 @@ func (g *Gateway) Reload(cfg *policy.Config) error {
 	}
 	g.current.Store(next)
 	g.jobs.Reload(jobWorkers(cfg))
+	g.callbacks.Reload(callbackWorkers)
 	return nil
 }
 

@@ -84,8 +84,10 @@ type execution struct {
 	saved     bool  // … and has landed
 	spent     bool  // its clients may have heard of a failure that is not on record yet
 	served    string
+	fallback  string    // what was decided about other tiers
 	seen      *sighting // under its derived key
 	answered  *stored
+	word      lateWord // what is to land
 }
 
 // newExecution prepares what c asks for. The caller is its first client.

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,7 +35,9 @@ type Config struct {
 	// MCP answers /mcp/{server}; nil: not found.
 	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
-	Logger   *slog.Logger
+	// Callbacks sends callbacks; nil: one that resolves names as the system does.
+	Callbacks CallbackSender
+	Logger    *slog.Logger
 }
 
 // Gateway serves the data plane. It is an http.Handler, safe for concurrent use.
@@ -62,12 +63,13 @@ type Gateway struct {
 	repeats   repeats
 	routes    *route.Table
 	jobs      *queue.Queue
+	callbacks *callbacks
 	book      *spend.Book // what workflows have spent today
 	nobody    string      // mark of routes to which no credential goes
 	started   time.Time   // ledger time
 	left      func(key string) bool
 	working   atomic.Int64
-	running   sync.WaitGroup
+	running   inflight
 	draining  atomic.Bool
 	halted    context.Context // ends when what is passed on may no longer run
 	halt      context.CancelCauseFunc
@@ -80,7 +82,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
-	g := &Gateway{ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
+	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
 		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
@@ -110,7 +112,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if err := g.recount(ctx, c.Policy, daily(c.Policy, &policy.Config{})); err != nil {
 		return nil, err
 	}
-	g.jobs = g.newQueue(c.Policy)
+	g.jobs, g.callbacks = g.newQueue(c.Policy), g.newCallbacks(c.Callbacks)
 	g.sightings.g, g.started = g, g.ledger.Now()
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
 		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
@@ -213,7 +215,7 @@ func (g *Gateway) Drain(ctx context.Context) {
 	defer g.late.all.Wait()
 	finished := make(chan struct{})
 	go func() {
-		g.running.Wait()
+		g.running.wait()
 		close(finished)
 	}()
 	select {

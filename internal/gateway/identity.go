@@ -116,6 +116,10 @@ func (c *call) identify() *Error {
 		c.tenant, c.owner = c.job.Op.Head().Tenant, c.job.Op.Head().OwnerKey
 		return nil
 	}
+	if c.by != nil { // c.r is of our own making, and carries no credential
+		c.submitter(*c.by)
+		return nil
+	}
 	c.tenant = mainTenant
 	switch {
 	case !g.guard.Open():

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -19,7 +20,7 @@ var errInjected = errors.New("a fault injected into the route")
 // injected stands in the place of an upstream call while an operator's fault is on (holdfast routes fault). A status is
 // answered without a call; latency and a cut are added to the call itself.
 func (e *execution) injected(f *route.Fault) (*upstream.Response, error) {
-	if f.Latency > 0 && !sleep(e.ctx, f.Latency) {
+	if f.Latency > 0 && !pause.For(e.ctx, f.Latency) {
 		return nil, &upstream.Error{Sent: upstream.None, Err: e.cause()}
 	}
 	if f.Status > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/queue"
@@ -23,10 +24,11 @@ import (
 
 // jobStages are those stages of a call that a job still has before it; the others were passed when it was submitted.
 var jobStages = [...]stage{
-	{"route", (*call).route},
+	{"route", (*call).jobRoute},
 	{"identify", (*call).identify},
 	{"control", (*call).control},
 	{"policy", (*call).choose},
+	{"approval", (*call).approved},
 	{"key", (*call).jobKey},
 	{"admit", (*call).admit},
 	{"permit", (*call).permit},
@@ -39,11 +41,18 @@ func (g *Gateway) Jobs() *queue.Queue { return g.jobs }
 
 func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 	return queue.New(queue.Config{Ledger: g.ledger, Log: g.log, Logger: g.logger, Workers: jobWorkers(cfg),
-		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().jobRules(head) },
+		Takes: func(head *ledger.Intent) bool { return !intent.IsCallback(head) }, Others: func(r *ledger.Record) { g.callbacks.Enter(r) },
+		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().scheduled(head) },
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
-		Barred: func(head *ledger.Intent) time.Duration { return g.current.Load().jobBarred(head) }})
+		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) },
+		As: func(head ledger.Intent, said json.RawMessage) ledger.Intent {
+			if mutant.On("replay-waits-for-old-route") {
+				return head
+			}
+			return scheduledAs(head, said)
+		}})
 }
 
 // jobWorkers leaves a fifth of the places free for calls that somebody waits for, whatever the backlog.
@@ -54,7 +63,7 @@ func jobWorkers(cfg *policy.Config) int {
 // jobRules is the policy of a job by its head.
 func (g *edition) jobRules(head *ledger.Intent) queue.Rules {
 	w := g.jobWorkflow(head)
-	if w == nil { // it is parked when its turn comes
+	if w == nil { // it is barred
 		return queue.Rules{}
 	}
 	r := RulesOf(w)
@@ -73,20 +82,17 @@ func RulesOf(w *policy.Workflow) queue.Rules {
 		Review: w.Lanes.OwnerReview.EnterWhen, Dead: w.Lanes.DeadLetter.EnterWhen}
 }
 
-// jobWorkflow is the workflow of a job, or of its tool's route; nil where the configuration has it no more.
+// jobWorkflow is the workflow of a job, or of its tool's route, with the route that a person has chosen; nil where the
+// configuration does not have it now.
 func (g *edition) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 	if head.Provider != ToolProvider {
-		return g.policy.Workflow(head.Workflow)
+		return overridden(g.policy.Workflow(head.Workflow), overrideIn(head))
 	}
 	t := g.tools[head.Workflow]
 	if t == nil {
 		return nil
 	}
-	path := strings.TrimPrefix(head.Path, toolPrefix+head.Workflow)
-	if r := t.calls[toolCall{t.conf.Find(head.Method, path), false}]; r != nil {
-		return r.wf
-	}
-	return nil
+	return t.route(head.Method, strings.TrimPrefix(head.Path, toolPrefix+head.Workflow)).wf
 }
 
 // concurrencyKey is what backpressure.concurrency_key comes to for a job; "" where the workflow has none. The workflow
@@ -118,51 +124,30 @@ func (g *edition) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string
 const stall = 50 * time.Millisecond
 
 // jobBarred is how long no job of this kind can be started: its route cools down, is paused or broken, or all slots that
-// batch work may have are in use. It takes nothing.
-func (g *edition) jobBarred(head *ledger.Intent) time.Duration {
+// batch work may have are in use. It takes nothing. Behind a route's bar the first is a probe.
+func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool) {
 	if g.draining.Load() {
-		return time.Second
+		return time.Second, false
 	}
-	w := g.jobWorkflow(head)
-	if w == nil {
-		return 0
-	}
-	c := &call{g: g, job: &queue.Job{Op: g.log.Load(&ledger.Record{Intent: *head})}, model: head.RequestedModel, wf: w,
-		tenant: head.Tenant, r: &http.Request{URL: &url.URL{}}}
-	c.r.Method = head.Method
-	if c.aim(head) != nil {
-		return 0
+	c, err := g.jobCandidate(head)
+	if err != nil {
+		g.absent.say(g.logger, head, err)
+		return absentWait, false
 	}
 	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
 		c.spec.Endpoint = toolEndpoint
 	}
 	n, _ := c.nested()
 	if n.tier.slots != nil && !n.tier.slots.Fits(bulkhead.Batch) {
-		return stall
+		return stall, false
 	}
 	if wait, barred := n.route.Barred(); barred {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
 	if wait, fits := n.route.BatchFits(); !fits {
-		return max(wait, stall)
+		return max(wait, stall), true
 	}
-	return 0
-}
-
-// aim finds where a job goes by its head alone.
-func (c *call) aim(head *ledger.Intent) *Error {
-	if head.Provider == ToolProvider {
-		return c.toolPath(head.Path)
-	}
-	if len(c.wf.Tiers) == 1 && c.wf.Tiers[0].Provider != "" {
-		c.target = c.g.providers[c.wf.Tiers[0].Provider]
-	} else {
-		c.target = c.g.providers[head.Provider]
-	}
-	if c.target == nil {
-		return errorf(CodeNotFound, "its provider is no longer configured")
-	}
-	return nil
+	return 0, false
 }
 
 // jobRequest is what is kept of a job's request beside its body.
@@ -186,9 +171,15 @@ func (g *edition) workOn(ctx context.Context, j *queue.Job) queue.Rest {
 		if err := jobStages[i].run(c); err != nil {
 			return c.unstarted(err)
 		}
+		if c.done { // it waits for its owner
+			break
+		}
 	}
 	return queue.Rest{}
 }
+
+// unsent is why a job of which a stage failed was not sent.
+const unsent = "the gateway failed before the job was sent"
 
 // brokenJob gives back what a job holds of which a stage failed. The queue counts the crash.
 func (c *call) brokenJob() {
@@ -196,8 +187,14 @@ func (c *call) brokenJob() {
 	if p == nil {
 		return
 	}
-	if e := c.exec; e != nil && c.leader && e.request == nil && !e.over() {
-		c.abandon(errorf(CodeAllTiersFailed, "the gateway failed before the job was sent"))
+	if e := c.exec; e != nil && c.leader && (e.request == nil || c.admitted) && !e.over() { // it does not run
+		c.abandon(errorf(CodeAllTiersFailed, unsent))
+		if e.op != nil {
+			err := e.op.EndAttempt(intent.Ending{End: ledger.AttemptNotSent, Error: "internal_error", Reason: unsent, Rule: "semantics 10"})
+			if err != nil {
+				c.g.logger.Error("that a job was not sent could not be put on record; its attempt ends as unknown", "intent", e.op.ID(), "error", err)
+			}
+		}
 	}
 	panic(p)
 }
@@ -205,11 +202,7 @@ func (c *call) brokenJob() {
 // jobCall is the call of a job, from what the log kept of it.
 func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	head := j.Op.Head()
-	body, err := g.ledger.Body(ctx, head.ID, ledger.BodyRequest)
-	if err != nil {
-		return nil, err
-	}
-	kept, err := g.ledger.Body(ctx, head.ID, ledger.BodyHeader)
+	body, kept, err := g.jobBodies(ctx, j)
 	if err != nil {
 		return nil, err
 	}
@@ -220,21 +213,25 @@ func (g *edition) jobCall(ctx context.Context, j *queue.Job) (*call, error) {
 	if request.Header == nil {
 		request.Header = http.Header{}
 	}
-	path := head.Path
-	if head.Provider != ToolProvider {
-		path = "/" + head.Provider + path
-	}
-	u, err := url.Parse(path)
-	if err != nil {
-		return nil, err
-	}
-	u.RawQuery = request.Query
+	u := &url.URL{Path: head.Path, RawQuery: request.Query} // for show: where it goes is on record
 	r := (&http.Request{Method: head.Method, URL: u, Header: request.Header, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 		Body: http.NoBody}).WithContext(ctx)
-	c := &call{g: g, r: r, job: j, began: time.Now(), body: body.Data, override: overrideOf(j.Life.Said)}
+	c := &call{g: g, r: r, job: j, began: time.Now(), body: body.Data}
 	c.out.ResponseWriter = nowhere{}
 	c.w = &c.out
 	return c, nil
+}
+
+// jobBodies are what is kept of a job's request, read where they are not at hand.
+func (g *edition) jobBodies(ctx context.Context, j *queue.Job) (request, header *ledger.Body, err error) {
+	if j.Request != nil && j.Header != nil {
+		return j.Request, j.Header, nil
+	}
+	if request, err = g.ledger.Body(ctx, j.Op.ID(), ledger.BodyRequest); err != nil {
+		return nil, nil, err
+	}
+	header, err = g.ledger.Body(ctx, j.Op.ID(), ledger.BodyHeader)
+	return request, header, err
 }
 
 // nowhere is the connection of a client that is none.
@@ -268,7 +265,12 @@ func (c *call) jobKey() *Error {
 
 // claimJob makes the first attempt of this pass durable. The claim is the job's since it was submitted.
 func (c *call) claimJob() *Error {
-	if err := c.job.Op.Dispatch(c.exec.next); err != nil {
+	switch err := c.job.Op.Dispatch(c.exec.next); {
+	case errors.Is(err, intent.ErrAged):
+		return errorf(CodeDeadline, "its max_queue_age is over")
+	case errors.Is(err, ledger.ErrStale):
+		return &Error{Code: CodeInFlight, Message: "the job was cancelled or taken over before it was sent", Err: err}
+	case err != nil:
 		return c.storeAway(err)
 	}
 	c.exec.took(c.job.Op, c.job.Op.Head().CreatedAt)
@@ -297,87 +299,27 @@ func (c *call) class() bulkhead.Class {
 // unstarted says what follows for a job of which nothing could be sent.
 func (c *call) unstarted(err *Error) queue.Rest {
 	rest := queue.Rest{Wait: max(err.Wait, stall), Reason: "not started: " + err.Message, Rule: string(err.Code)}
+	if errors.Is(err, errAbsent) {
+		c.g.absent.say(c.g.logger, c.job.Op.Head(), err)
+		return rest
+	}
 	switch err.Code {
 	case CodeBulkheadFull, CodeRateLimited, CodeCircuitOpen, CodeInFlight:
 	case CodeSpendExceeded: // a day's limit is over tomorrow, the others a person has to change
 		rest.Condition, rest.Impossible = decision.QuotaOrSpendExhausted, err.Wait == 0
 	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
 		rest.Wait = max(err.Wait, time.Second)
-	default: // the configuration no longer has what it needs, or its request is none
+	default: // its request is none
 		rest.Impossible = true
 	}
 	return rest
 }
 
-// heldByJob answers a request for whose key there is a job that has not ended.
-func (c *call) heldByJob(r *ledger.Record) *Error {
-	switch {
-	case intent.Parked(r.Lane):
-		c.duplicateOf(r, "parked")
-		return &Error{Code: CodeOwnerReview, Intent: r.ID,
-			Message: "the job with this key waits for a person (" + r.Lane + "): holdfast review or holdfast deadletter shows it"}
-	case r.State == ledger.Unknown:
-		c.duplicateOf(r, "unknown")
-		return c.g.stillUnknown(r.ID)
-	}
-	c.duplicateOf(r, "in_flight")
-	return &Error{Code: CodeInFlight, Intent: r.ID, Message: "a job with this key is not done yet; GET " + jobPath + r.ID + " follows it"}
-}
-
-// overrideOf is the route that whoever replayed a job chose, "" for the same.
-func overrideOf(said json.RawMessage) string {
-	var in struct {
-		Route string `json:"route_override"`
-	}
-	if json.Unmarshal(said, &in) != nil || in.Route == SameRoute {
-		return ""
-	}
-	return in.Route
-}
-
-// SameRoute is the route_override that changes nothing.
-const SameRoute = "same"
-
-// overridden sends a replayed job where a person wants it: to another provider of the same format, with another model
-// where one is named.
-func (c *call) overridden() *Error {
-	if c.override == "" {
-		return nil
-	}
-	name, model, _ := strings.Cut(c.override, "/")
-	if err := c.g.checkOverride(c.job.Op.Head(), c.override); err != nil {
-		return errorf(CodeContract, "%s", err.Error())
-	}
-	w := *c.wf
-	w.Tiers = []policy.Tier{{Provider: name, Model: model}}
-	c.wf = &w
-	return nil
-}
-
-// CheckOverride says whether a job can be sent by another route, PROVIDER or PROVIDER/MODEL; the error says why not.
-func (g *Gateway) CheckOverride(head *ledger.Intent, override string) error {
-	return g.current.Load().checkOverride(head, override)
-}
-
-func (g *edition) checkOverride(head *ledger.Intent, override string) error {
-	if override == SameRoute {
-		return nil
-	}
-	name, _, _ := strings.Cut(override, "/")
-	to, from := g.providers[name], g.providers[head.Provider]
-	switch {
-	case head.Provider == ToolProvider:
-		return errors.New("a tool's call has no other route: route_override is same")
-	case to == nil:
-		return errors.New("route_override is same, PROVIDER or PROVIDER/MODEL; there is no provider " + bounded(name))
-	case from != nil && to.wire != from.wire:
-		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", the request is " + string(from.wire))
-	}
-	return nil
-}
-
 // AgedLane is where a job goes whose max_queue_age is over: "" gives it up.
 func (g *Gateway) AgedLane(r *ledger.Record) string {
+	if intent.IsCallback(&r.Intent) {
+		return intent.LaneDead
+	}
 	w := g.current.Load().jobWorkflow(&r.Intent)
 	if w == nil {
 		return intent.LaneDead
@@ -388,6 +330,9 @@ func (g *Gateway) AgedLane(r *ledger.Record) string {
 
 // QueueAge is how long a job may wait in its lane.
 func (g *Gateway) QueueAge(head *ledger.Intent) time.Duration {
+	if intent.IsCallback(head) {
+		return intent.CallbackAge
+	}
 	if w := g.current.Load().jobWorkflow(head); w != nil {
 		return w.Lanes.BackgroundRetry.MaxQueueAge
 	}

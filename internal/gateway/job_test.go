@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +31,7 @@ workflows:
   act: {match: {paths: ["/by-name-only"]}, effect: external, retry: {base: 1ms, max: 2ms}}
   keyed: {match: {paths: ["/by-name-only"]}, lanes: {background_retry: {require_idempotency_key: true}}}
   "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}}
-  one: {match: {paths: ["/by-name-only"]}, bulkhead: {max_concurrent: 2, interactive_reserve: 0.5}, breaker: {failure_threshold: 30}}
+  shared: {match: {paths: ["/by-name-only"]}, bulkhead: {max_concurrent: 10, interactive_reserve: 0.5, wait: true}}
   default: {retry: {base: 1ms, max: 2ms}}
 `
 
@@ -108,12 +107,41 @@ func TestJobsOfOneMeaning(t *testing.T) {
 	if a, b := r.submit(chat("o").workflow("off")), r.submit(chat("o").workflow("off")); a == b {
 		t.Error("derive: off made one job of two")
 	}
-	if a := r.do(chat("k").workflow("keyed").async()); a.status != 400 || !strings.Contains(string(a.body), "require_idempotency_key") {
+	if a := r.do(chat("k").workflow("keyed").async()); a.status != 400 || !strings.Contains(string(a.body), "require_idempotency_key") || !strings.Contains(string(a.body), "--key") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := r.must(request{method: "GET", path: "/v1/models"}.async(), 200); a.header.Get("Preference-Applied") != "" {
 		t.Error("a read became a job")
 	}
+}
+
+// Who wants a new answer gets a job of its own, by a header of either name; a key, the caller's own or one that its policy stands for,
+// names the operation all the same.
+func TestFreshJobIsItsOwn(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = queued + "  always: {match: {paths: [\"/by-name-only\"]}, idempotency: {derive: always}}\n"
+	})
+	first := r.submit(chat("m"))
+	seen := map[string]bool{first: true}
+	for range 2 {
+		for _, q := range []request{chat("m").with("Holdfast-Fresh", "1"), chat("m").with("Cache-Control", "no-cache")} {
+			id := r.submit(q)
+			if seen[id] {
+				t.Errorf("%v found an earlier job", q)
+			}
+			seen[id] = true
+			r.until(id, settledJob)
+		}
+	}
+	if again := r.submit(chat("m")); again != first {
+		t.Error("without the header it is another job")
+	}
+	for _, q := range []request{chat("k").key("k"), chat("a").workflow("always")} {
+		if a, b := r.submit(q), r.submit(q.with("Holdfast-Fresh", "1")); a != b {
+			t.Errorf("%v: %s, then %s", q, a, b)
+		}
+	}
+	r.calls("m", 5)
 }
 
 // BR-024: a wait that is longer than the caller's budget ends the call at once, with the provider's own time; nobody comes
@@ -327,24 +355,60 @@ func TestJobOfStream(t *testing.T) {
 	}
 }
 
-// Batch work never takes the slots that are kept for people who wait.
+// Batch work never takes the slots that are kept for people who wait: however many jobs wait, and although those at work
+// never end, as many calls as have slots of their own go out at once. None waits to be admitted, and all succeed.
 func TestInteractiveCapacityIsReserved(t *testing.T) {
 	r := jobRig(t)
-	hold := `{"delay_ms":400}`
-	var all sync.WaitGroup
+	const kept, rounds = 5, 10 // of the ten slots of "shared"
+	r.always("batch", `{"hold":"batch","hold_at":"request"}`)
+	r.always("person", `{"hold":"person","hold_at":"request"}`)
 	var ids []string
-	for i := range 6 {
-		r.always(fmt.Sprintf("b%d", i), hold)
-		ids = append(ids, r.submit(chat(fmt.Sprintf("b%d", i)).workflow("one")))
+	for i := range 200 {
+		ids = append(ids, r.submit(chat("batch", fmt.Sprintf(`,"seed":%d`, i)).workflow("shared")))
 	}
-	wait(t, func() bool { return r.gw.Holding().Slots > 0 })
-	for i := range 3 {
-		all.Go(func() { r.must(chat(fmt.Sprintf("i%d", i)).workflow("one").key(fmt.Sprint(i)), 200) })
-		all.Wait()
+	if err := r.sim.WaitHeld(t.Context(), "batch", 10-kept); err != nil {
+		t.Fatal(err)
 	}
-	for _, id := range ids {
-		r.until(id, settledJob)
+	var calls []string
+	for round := range rounds {
+		answers := make(chan *answered)
+		for i := range kept {
+			go func() {
+				answers <- r.do(chat("person", fmt.Sprintf(`,"seed":%d`, i)).workflow("shared").key(fmt.Sprint(round, "-", i)))
+			}()
+		}
+		if err := r.sim.WaitHeld(t.Context(), "person", kept); err != nil { // all of them at once
+			t.Fatal(err)
+		}
+		r.sim.Release("person")
+		for range kept {
+			a := <-answers
+			if a.status != 200 {
+				t.Errorf("a call beside %d jobs: %d %s", len(ids), a.status, a.body)
+			}
+			calls = append(calls, a.header.Get("Holdfast-Intent"))
+		}
 	}
+	for _, id := range calls {
+		events, err := r.store.History(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(events) < 2 || events[1].To != ledger.Dispatched || !events[1].At.Equal(events[0].At) {
+			t.Errorf("a call waited for a slot while some were kept for it: %+v", events)
+		}
+	}
+	if n := r.sim.Counts("batch").MaxInFlight; n != 10-kept {
+		t.Errorf("%d jobs at a time, want %d", n, 10-kept)
+	}
+	if n := len(ids) - int(r.sim.Counts("batch").Calls); n != len(ids)-(10-kept) {
+		t.Errorf("%d jobs waited beside the calls", n)
+	}
+	wait(t, func() bool {
+		r.sim.Release("batch")
+		open, err := r.store.Counts(t.Context())
+		return err == nil && len(open) == 0
+	})
 }
 
 // The jobs API says what is wrong with a submission.

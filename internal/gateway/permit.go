@@ -26,12 +26,15 @@ func (c *call) permit() *Error {
 		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
 	}
 	if err := c.afford(); err != nil {
+		c.elsewhere(err)
 		return c.turnedAway(err)
 	}
 	e.barred = e.nest.admit()
 	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
 	if b := e.barred; b != nil && !(c.job == nil && b.patient && b.wait <= e.patience()) {
-		return c.turnedAway(b.refusal())
+		refusal := b.refusal()
+		c.elsewhere(refusal)
+		return c.turnedAway(refusal)
 	}
 	return nil
 }
@@ -125,6 +128,7 @@ func (e *execution) giveUp(b *barred, err error) {
 	if b.code == CodeBulkheadFull {
 		fail = &Error{Code: CodeAdmission, Message: "no slot of this tier's bulkhead came free in time; nothing was sent", Intent: e.op.ID()}
 	}
+	e.elsewhere(afterRefusal(fail.Code))
 	reason := "not started in time: " + b.message
 	if errors.Is(err, errGone) || leftAlone(err) {
 		reason = "client_cancelled: " + errGone.Error()

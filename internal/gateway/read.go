@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/deadline"
 	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/signal"
 )
@@ -118,7 +119,7 @@ func (rd *reading) health(ctx context.Context, s signal.Signal) breaker.Result {
 
 // waits sleeps before the next try, and asks the route again. The slot is kept: a read holds little.
 func (rd *reading) waits(ctx context.Context, d time.Duration) bool {
-	if !sleep(ctx, d) {
+	if !pause.For(ctx, d) {
 		return false
 	}
 	b, err := rd.nest.renewIn(ctx, time.Now().Add(min(rd.nest.rules.decide.MaxWait, rd.budget.Remaining(time.Now()))))

@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"errors"
+
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
 )
 
 // deciding is the policy that a decision about e goes by.
@@ -26,7 +30,10 @@ func (e *execution) inPass() int {
 // where the job ends as a call would.
 func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	var err error
-	lane := e.job.Rules.Lane(d.Condition)
+	lane, why := e.job.Rules.Lane(d.Condition), d
+	if other := e.job.Rules.Lane(o.elsewhere.Condition); other != "" && (lane == "" || other == intent.LaneReview) { // semantics 37
+		lane, why.Condition, why.Rule, why.Reason = other, o.elsewhere.Condition, o.elsewhere.Rule, o.elsewhere.Reason
+	}
 	if lane == "" && o.lane != "" { // a hosted tool had begun (semantics 27)
 		lane = o.lane
 	}
@@ -37,7 +44,7 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 		if lane == "" {
 			return false
 		}
-		p := intent.Parking{Lane: lane, Body: o.body, Reason: parkedBecause(d), Rule: d.Rule}
+		p := intent.Parking{Lane: lane, Body: o.body, Reason: parkedBecause(why), Rule: why.Rule}
 		if !o.recorded {
 			ending := o.ending()
 			ending.Lane = lane
@@ -47,8 +54,13 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	default:
 		return false
 	}
-	if err != nil {
-		e.g.logger.Error("a job could not be put back; recovery finds it", "intent", e.op.ID(), "error", err)
+	switch {
+	case errors.Is(err, ledger.ErrStale) && !o.recorded:
+		e.cameLate(lateWord{o.ending(), o.body})
+	case errors.Is(err, intent.ErrCommitWait):
+		e.g.logger.Warn("a job is not back in its lane yet: the store is away; it is tried until that is back", "intent", e.op.ID())
+	case err != nil:
+		e.g.logger.Error("a job could not be put back; a sweep frees it where nobody has it", "intent", e.op.ID(), "error", err)
 	}
 	e.logEnd(o.verdict)
 	e.end(ending{again: true})
@@ -65,7 +77,10 @@ func parkedBecause(d decision.Decision) string {
 
 // backToLane gives the job up until its time has come. The delay has its jitter from the decision.
 func (e *execution) backToLane(o *outcome, d decision.Decision) error {
-	ready := e.readyAt(d.Delay)
+	ready := e.readyAt(queue.Spread(d.Delay))
+	if mutant.On("release-at-once") {
+		ready = e.readyAt(d.Delay)
+	}
 	if mutant.On("snooze-ignores-wait") {
 		ready = e.readyAt(0)
 	}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,6 +82,7 @@ type rigConfig struct {
 	wrap     func(ledger.Ledger) ledger.Ledger
 	observer gateway.Observer
 	logs     io.Writer
+	api      http.Handler
 	disk     *faultdisk.Disk // in place of the machine's
 }
 
@@ -140,7 +142,7 @@ func (r *rig) start(c rigConfig) {
 		r.t.Fatal(err)
 	}
 	r.gw, err = gateway.New(ctx, gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Routes: r.routes,
-		Observer: c.observer, Logger: logger})
+		Observer: c.observer, API: c.api, Logger: logger})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -159,9 +161,10 @@ func (r *rig) start(c rigConfig) {
 	go func() { _ = r.log.Run(background); close(done) }()
 	jobs, stopJobs := context.WithCancel(ctx)
 	r.stopJobs = stopJobs
-	worked := make(chan struct{})
-	go func() { _ = r.gw.Jobs().Run(jobs); close(worked) }()
-	r.stop = func() { stop(); <-done; <-worked; client.CloseIdle() }
+	var worked sync.WaitGroup
+	worked.Go(func() { _ = r.gw.Jobs().Run(jobs) })
+	worked.Go(func() { _ = r.gw.Callbacks().Run(jobs) })
+	r.stop = func() { stop(); <-done; worked.Wait(); client.CloseIdle() }
 	r.stopped = false
 }
 

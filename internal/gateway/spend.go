@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -217,70 +215,4 @@ func measured(body []byte) (text, files int64) {
 	}
 	flush()
 	return text, files
-}
-
-// recountSpan is how far back the log is read for what was spent today: a job may have waited so long.
-const recountSpan = 48 * time.Hour
-
-// recount reads from the log what workflows have spent today. It comes before any of their calls.
-func (g *Gateway) recount(ctx context.Context, cfg *policy.Config, workflows []string) error {
-	now := g.ledger.Now()
-	midnight := now.Truncate(24 * time.Hour)
-	for _, name := range workflows {
-		f := ledger.Filter{Workflow: name, NewerThan: now.Add(-recountSpan), Limit: 1000}
-		for {
-			page, err := g.ledger.List(ctx, f)
-			if err != nil {
-				return fmt.Errorf("gateway: read what %s has spent today: %w", name, err)
-			}
-			for _, r := range page {
-				if !r.UpdatedAt.Before(midnight) {
-					g.book.Add(account(r.Tenant, r.Workflow, r.OwnerKey), costOf(cfg, r))
-				}
-			}
-			if len(page) < f.Limit {
-				break
-			}
-			f.Before = page[len(page)-1].ID
-		}
-	}
-	return nil
-}
-
-// costOf is what an operation has cost by its record: its answer, and what attempts before may have been billed.
-func costOf(cfg *policy.Config, r *ledger.Record) spend.Amount {
-	cost := spend.USD(float64(r.BilledMaybe) * r.EstimatedCost)
-	if r.Outcome != ledger.OutcomeSuccess || r.Attempt == 0 {
-		return cost
-	}
-	model := r.ServedModel
-	if model == "" {
-		model = r.RequestedModel
-	}
-	if in, out, ok := cfg.Price(model); ok && r.UsageIn+r.UsageOut > 0 {
-		return cost + spend.Price{Input: in, Output: out}.Of(r.UsageIn, r.UsageOut)
-	}
-	return cost + spend.USD(r.EstimatedCost)
-}
-
-// daily are the workflows whose days are bounded, and were not before.
-func daily(cfg, before *policy.Config) (names []string) {
-	for i := range cfg.Workflows {
-		w := &cfg.Workflows[i]
-		if w.Spend.PerDay <= 0 {
-			continue
-		}
-		if was := before.Workflow(w.Name); was != nil && costBounded(was) {
-			continue
-		}
-		names = append(names, w.Name)
-	}
-	return names
-}
-
-// Reconciled takes back what an attempt counted that turned out not to have happened (semantics 8, 39).
-func (g *Gateway) Reconciled(head *ledger.Intent, happened bool) {
-	if !happened && head.EstimatedCost > 0 {
-		g.book.Refund(account(head.Tenant, head.Workflow, head.OwnerKey), spend.USD(head.EstimatedCost), head.CreatedAt)
-	}
 }

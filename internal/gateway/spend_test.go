@@ -23,6 +23,8 @@ workflows:
   once: {match: {paths: ["/by-name-only"]}, spend: {per_request: 15}, retry: {base: 1ms, max: 2ms}}
   day: {match: {paths: ["/by-name-only"]}, spend: {per_day: 100}, retry: {max_attempts: 1}, idempotency: {derive: "off"}}
   held: {match: {paths: ["/by-name-only"]}, spend: {per_day: 100}, on_unknown: hold, retry: {max_attempts: 1}, idempotency: {derive: "off"}}
+  twice: {match: {paths: ["/by-name-only"]}, spend: {per_day: 100}, retry: {base: 1ms, max: 2ms}}
+  parked: {match: {paths: ["/by-name-only"]}, spend: {per_day: 100}, on_unknown: hold, lanes: {owner_review: {enter_when: [not_idempotent]}}}
   reviewed: {match: {paths: ["/by-name-only"]}, spend: {per_request: 15}, lanes: {owner_review: {enter_when: [quota_or_spend_exhausted]}}}
   default: {retry: {base: 1ms, max: 2ms}}
 `

@@ -20,6 +20,7 @@ type faulty struct {
 	fail    error         // every write and read fails with it
 	settles error         // writes that settle fail with it
 	hold    chan struct{} // writes wait for it
+	ending  chan struct{} // writes that settle wait for it
 	held    chan struct{}
 }
 
@@ -29,16 +30,16 @@ func (f *faulty) set(change func(*faulty)) {
 	change(f)
 }
 
-func (f *faulty) now() (hold chan struct{}, fail, settles error) {
+func (f *faulty) now() (hold, ending chan struct{}, fail, settles error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.hold, f.fail, f.settles
+	return f.hold, f.ending, f.fail, f.settles
 }
 
 var errDisk = fmt.Errorf("%w: disk on fire", ledger.ErrUnavailable)
 
 func (f *faulty) Enqueue(w *ledger.Write) <-chan struct{} {
-	hold, fail, settles := f.now()
+	hold, ending, fail, settles := f.now()
 	if fail == nil && w.Settle {
 		fail = settles
 	}
@@ -47,6 +48,9 @@ func (f *faulty) Enqueue(w *ledger.Write) <-chan struct{} {
 		done := make(chan struct{})
 		close(done)
 		return done
+	}
+	if hold == nil && w.Settle {
+		hold = ending
 	}
 	if hold == nil {
 		return f.Ledger.Enqueue(w)
@@ -64,14 +68,14 @@ func (f *faulty) Enqueue(w *ledger.Write) <-chan struct{} {
 }
 
 func (f *faulty) Get(ctx context.Context, id string) (*ledger.Record, error) {
-	if _, fail, _ := f.now(); fail != nil {
+	if _, _, fail, _ := f.now(); fail != nil {
 		return nil, fail
 	}
 	return f.Ledger.Get(ctx, id)
 }
 
 func (f *faulty) Healthy() error {
-	if _, fail, settles := f.now(); fail != nil || settles != nil {
+	if _, _, fail, settles := f.now(); fail != nil || settles != nil {
 		return errors.Join(fail, settles)
 	}
 	return f.Ledger.Healthy()
@@ -155,6 +159,47 @@ func TestSlowCommitIsRefusedAndDiscarded(t *testing.T) {
 	r.calls("slow", 0)
 	r.must(q, 200)
 	r.calls("slow", 1)
+}
+
+// A job whose submitter was refused is nobody's while its late commit is being taken back: at every door the next request with its
+// key is told to come again, as behind a call, and not that the job is there (semantics 9).
+func TestRefusedSubmissionIsNobodysJob(t *testing.T) {
+	t.Parallel()
+	for _, workflow := range []string{"act", "approved"} {
+		f := &faulty{}
+		r := newRig(t, func(c *rigConfig) {
+			c.yaml = strings.Replace(queued, "env: test", "env: test\nlimits: {commit_wait: 1500ms}", 1) +
+				"  approved: {match: {paths: [\"/by-name-only\"]}, approval: dispatch}\n"
+			c.wrap = func(l ledger.Ledger) ledger.Ledger { f.Ledger = l; return f }
+		})
+		door, end := make(chan struct{}), make(chan struct{})
+		f.set(func(f *faulty) { f.hold, f.ending = door, end })
+		q := chat("slow").workflow(workflow).key("k")
+		r.must(q.async(), 503)
+		f.set(func(f *faulty) { f.hold = nil })
+		close(door)
+		state := func(unsettled bool) func() bool {
+			return func() bool {
+				list, err := r.store.List(context.Background(), ledger.Filter{Unsettled: unsettled, Limit: 10})
+				return err == nil && len(list) == 1 && (unsettled || list[0].Outcome == ledger.OutcomeDiscarded)
+			}
+		}
+		wait(t, state(true))
+		for name, a := range map[string]*answered{"async": r.do(q.async()), "jobs": r.submitBy(q), "plain": r.do(q)} {
+			if a.status != 409 || a.code() != string(gateway.CodeInFlight) || name != "jobs" && a.header.Get("Retry-After") == "" {
+				t.Errorf("%s, %s: %d %s %v", workflow, name, a.status, a.body, a.header)
+			}
+		}
+		f.set(func(f *faulty) { f.ending = nil })
+		close(end)
+		wait(t, state(false))
+		r.calls("slow", 0)
+		id := r.submit(q)
+		if workflow == "act" {
+			r.until(id, settledJob)
+			r.calls("slow", 1)
+		}
+	}
 }
 
 // A strict stream holds back the event that completes it until the record is durable, and nothing before it.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -28,6 +30,10 @@ type JobRequest struct {
 	OwnerKey       string          `json:"owner_key,omitempty"`
 	Priority       string          `json:"priority,omitempty"`
 	MaxQueueAgeMS  int64           `json:"max_queue_age_ms,omitempty"` // can only shorten the policy's
+	CallbackURL    string          `json:"callback_url,omitempty"`     // whom the job's end is told to
+	// Upload says that the job is one of many out of a file: its key is kept for intent.UploadKept at least, so that an upload which is
+	// gone on with submits nothing twice.
+	Upload bool `json:"upload,omitempty"`
 }
 
 // submission are the stages of a call that a job passes when it is submitted.
@@ -40,7 +46,8 @@ var submission = [...]stage{
 }
 
 // SubmitJob writes a job down and has it worked on. r is the request to our own API that brought it: what it says of its
-// caller counts. The same key again gives the same job, and known is true. Errors are *Error.
+// caller counts. The same key again gives the same job, and known is true. Errors are *Error, or *AnsweredError where the key
+// is a call's that has its answer.
 func (g *Gateway) SubmitJob(r *http.Request, in JobRequest) (job *ledger.Record, known bool, err error) {
 	return g.current.Load().submitJob(r, in)
 }
@@ -64,27 +71,74 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	}
 	c := &call{g: g, began: time.Now(), body: in.Body, r: (&http.Request{Method: http.MethodPost, URL: u, Header: jobHeader(r, in),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}).WithContext(r.Context())}
+	var answered AnsweredError
 	c.out.ResponseWriter = nowhere{}
-	c.w = &c.out
+	c.w = &answered.answer
 	id := caller(r)
+	c.by = &id
 	for i := range submission {
-		if submission[i].name == "identify" {
-			c.submitter(id)
-			continue
-		}
 		if refusal := submission[i].run(c); refusal != nil {
 			return nil, false, refusal
 		}
 	}
-	c.submitter(id) // a tier of another provider has asked again
+	if in.Upload {
+		c.trigger = intent.TriggerUpload
+	}
 	if err := c.jobAllowed(Credential(r)); err != nil {
 		return nil, false, err
 	}
+	if err := c.callbackAllowed(in.CallbackURL); err != nil {
+		return nil, false, err
+	}
+	c.callback = in.CallbackURL
 	rec, known, refusal := c.submit(time.Duration(min(in.MaxQueueAgeMS, int64(maxAge/time.Millisecond))) * time.Millisecond)
-	if refusal != nil {
+	if refusal == nil && known && rec != nil {
+		refusal = c.calledElsewhere(rec)
+	}
+	switch {
+	case refusal != nil:
 		return nil, false, refusal
+	case rec == nil && c.done:
+		return nil, false, &answered
+	case rec == nil:
+		return nil, false, errorf(CodeInFlight, "a call with this key is not done, and waits for the same request to come again")
 	}
 	return rec, known, nil
+}
+
+// AnsweredError says that no job was made: its key is that of a call, whose answer is this one.
+type AnsweredError struct{ answer keptAnswer }
+
+func (e *AnsweredError) Error() string {
+	return "the key is that of a call that has its answer: " + http.StatusText(e.answer.status)
+}
+
+// Answer gives the answer as the call's own client would have it once more.
+func (e *AnsweredError) Answer(w http.ResponseWriter) {
+	maps.Copy(w.Header(), e.answer.header)
+	w.WriteHeader(e.answer.status)
+	_, _ = w.Write(e.answer.body) // a client that left
+}
+
+// keptAnswer takes an answer in that is written in one piece, which does not change any more: it is not copied.
+type keptAnswer struct {
+	status int
+	header http.Header
+	body   []byte
+}
+
+func (k *keptAnswer) Header() http.Header {
+	if k.header == nil {
+		k.header = http.Header{}
+	}
+	return k.header
+}
+
+func (k *keptAnswer) WriteHeader(status int) { k.status = status }
+
+func (k *keptAnswer) Write(p []byte) (int, error) {
+	k.body = p
+	return len(p), nil
 }
 
 // maxAge bounds what arithmetic is done with.
@@ -93,7 +147,7 @@ const maxAge = 10 * 365 * 24 * time.Hour
 // jobHeader is the header of a job's request: what its provider is told, and what is said of it to us.
 func jobHeader(r *http.Request, in JobRequest) http.Header {
 	h := http.Header{"Content-Type": {"application/json"}}
-	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Organization", "Openai-Project"} {
+	for _, name := range [...]string{"Anthropic-Version", "Anthropic-Beta", "Openai-Organization", "Openai-Project", "Holdfast-Fresh", "Cache-Control"} {
 		if v := r.Header[name]; v != nil {
 			h[name] = v
 		}
@@ -131,17 +185,19 @@ func (c *call) jobAllowed(credential string) *Error {
 		return errorf(CodeInvalidRequest, "a job is sent when its caller is gone, and its caller's credential is not kept: set providers.%s.api_key",
 			c.target.conf.Name)
 	case c.wf.Lanes.BackgroundRetry.RequireIdempotencyKey && c.callerKey == "":
-		return errorf(CodeInvalidRequest, "lanes.background_retry.require_idempotency_key: give the job an idempotency_key of your own")
+		return errorf(CodeInvalidRequest, "lanes.background_retry.require_idempotency_key: give the job an idempotency_key of your own, "+
+			"with --key on the command line, idempotency_key in a submission, Idempotency-Key as a header")
 	}
 	return nil
 }
 
-// submit writes the job down, with its claim in the same commit.
+// submit writes the job down, with its claim in the same commit. Without a job and a refusal the key is a call's: it has given
+// its answer (done), or waits for a request with its key.
 func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusal *Error) {
 	switch {
 	case c.key == "": // derive: off, or a body that has no key: each submission is a job of its own
 		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
-	case c.callerKey == "" && !c.claimed && c.wf.Idempotency.Derive == policy.DeriveOff:
+	case c.callerKey == "" && !c.claimed && (c.wf.Idempotency.Derive == policy.DeriveOff || c.anew()):
 		c.key = idempotency.ExplicitKey(c.g.policy.Env, c.tenant, "job-"+rand.Text())
 	}
 	c.claimed = true
@@ -149,7 +205,7 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 		c.estimate = cost.USD()
 	}
 	head := c.head()
-	head.MaxAttempts = c.wf.Lanes.BackgroundRetry.MaxAttempts
+	head.MaxAttempts, head.Callback = c.wf.Lanes.BackgroundRetry.MaxAttempts, c.callback
 	kept, err := json.Marshal(jobRequest{Query: credentialless(c.r.URL.RawQuery), Header: c.keptHeader()})
 	if err != nil {
 		return nil, false, errorf(CodeInvalidRequest, "the header cannot be kept")
@@ -173,37 +229,46 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 		case holder == "":
 			return nil, false, c.storeAway(err)
 		}
-		rec, refusal = c.heldJob(holder)
-		if rec != nil || refusal != nil {
+		rec, again, refusal := c.heldJob(holder)
+		if !again {
 			return rec, true, refusal
 		}
 	}
 	return nil, false, errorf(CodeInFlight, "the operation with this key is changing hands")
 }
 
-// heldJob finds the job that has the key already; nil where its claim has ended meanwhile.
-func (c *call) heldJob(holder string) (*ledger.Record, *Error) {
+// heldJob finds the job that has the key already, or hears of the call that has it what that call's own client would. again is
+// true where its claim has ended meanwhile.
+func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *Error) {
 	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
 	defer stop()
+	refused := c.g.log.Refused(holder) // before it is read: it may be taken back between the two
 	r, err := c.g.ledger.Get(ctx, holder)
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		return nil, nil
+		return nil, true, nil
 	case err != nil:
-		return nil, c.storeAway(err)
+		return nil, false, c.storeAway(err)
 	case c.clashes(r.Fingerprint):
-		return nil, c.reused(r.ID)
+		return nil, false, c.reused(r.ID)
 	case r.State == ledger.Settled && !c.g.ledger.Now().Before(r.ClaimUntil):
-		return nil, nil
+		return nil, true, nil
+	case refused && r.State != ledger.Settled:
+		return nil, false, c.heldByRefused(r)
+	case r.JobID == "" && mutant.On("async-says-in-flight"):
+		return nil, false, &Error{Code: CodeInFlight, Intent: r.ID, Message: "a call has this key already"}
+	case c.goesOnWith(r):
+		return nil, false, nil
 	case r.JobID == "":
-		return nil, &Error{Code: CodeInFlight, Intent: r.ID, Message: "a call has this key already; GET /holdfast/v1/intents/" + r.ID + " shows it"}
+		again, refusal = c.heldBy(ctx, r, refused)
+		return nil, again, refusal
 	}
 	kind := "in_flight"
 	if r.State == ledger.Settled {
 		kind = "settled"
 	}
 	c.duplicateOf(r, kind)
-	return r, nil
+	return r, false, nil
 }
 
 // keptHeader is what of a request's header goes with the job: nothing that proves who calls, and nothing that is said to
@@ -241,9 +306,14 @@ func (c *call) async() *Error {
 	if c.g.draining.Load() {
 		return errorf(CodeDraining, "this gateway is shutting down; nothing was taken on")
 	}
+	key, claimed := c.key, c.claimed
 	rec, known, err := c.submit(0)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case rec == nil: // answered; or it goes on with a call that was interrupted, which is no job's
+		c.key, c.claimed = key, claimed
+		return nil
 	}
 	h := c.w.Header()
 	set(h, "Preference-Applied", "respond-async")

@@ -119,9 +119,14 @@ func (c *call) toolPath(path string) *Error {
 		return errorf(CodeNotFound, "there is no tool server of this name; add it under tools")
 	}
 	c.target, c.path = t.target, "/"+rest
-	// The route is that of the path that is meant: an escape that says nothing must not choose another policy, or none.
-	c.tool = t.calls[toolCall{t.conf.Find(c.r.Method, idempotency.Path(c.path)), c.r.Method == http.MethodGet || c.r.Method == http.MethodHead}]
+	c.tool = t.route(c.r.Method, c.path)
 	return nil
+}
+
+// route is the policy of a call: that of the path that is meant, for an escape that says nothing must not choose another
+// policy, or none.
+func (t *toolServer) route(method, path string) *toolRoute {
+	return t.calls[toolCall{t.conf.Find(method, idempotency.Path(path)), method == http.MethodGet || method == http.MethodHead}]
 }
 
 // chooseTool takes the policy of the route.

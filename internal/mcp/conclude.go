@@ -36,9 +36,14 @@ func (f *flight) conclude(got reply) {
 	}
 }
 
-// keepUntil is the end of the claim: the window from the first sighting (semantics 13).
+// keepUntil is the end of the claim: the window from the first sighting (semantics 13), or from when a call was sent that had
+// waited for its owner.
 func (f *flight) keepUntil() time.Time {
-	until, now := f.op.Head().CreatedAt.Add(f.window()), f.p.ledger.Now()
+	seen, now := f.op.Head().CreatedAt, f.p.ledger.Now()
+	if f.approved.After(seen) {
+		seen = f.approved
+	}
+	until := seen.Add(f.window())
 	if until.Before(now) {
 		return now
 	}
@@ -178,7 +183,7 @@ func (f *flight) late(got reply) {
 	}
 }
 
-// record logs what could not be put on record; recovery finds it.
+// record logs what could not be put on record; recovery finds it at the next start.
 func (f *flight) record(err error) {
 	if err != nil {
 		f.p.logger.Error("what became of an MCP call could not be recorded yet", "intent", f.op.ID(), "error", err)

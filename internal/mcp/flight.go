@@ -21,9 +21,11 @@ type flight struct {
 	c     *call
 	op    *intent.Op
 	begun time.Time // when it was sent
-	reply chan reply
-	ended chan string // status of the task it became
-	final chan reply
+	// approved is when it was sent, in ledger time, that had waited for its owner.
+	approved time.Time
+	reply    chan reply
+	ended    chan string // status of the task it became
+	final    chan reply
 
 	mu       sync.Mutex
 	waiters  []*waiter
@@ -136,6 +138,9 @@ func (f *flight) lead() (again bool) {
 			return false
 		}
 	}
+	if f.c.asksOwner() {
+		return f.ask()
+	}
 	return f.start(nil)
 }
 
@@ -143,59 +148,6 @@ func (f *flight) storeAway(err error) {
 	f.p.observer.StoreError(f.c.s.srv.name)
 	f.p.logger.Error("the store is unavailable; a call was refused", "server", f.c.s.srv.name, "tool", f.c.tool, "error", err)
 	f.refuse(refusal{code: "store_unavailable", safe: safeYes, text: "Nothing was executed: holdfast cannot write its log just now. Call again later."})
-}
-
-// known answers from an intent that holds the call's key.
-func (f *flight) known(ctx context.Context, r *ledger.Record) (again bool) {
-	if r.Fingerprint != f.c.fingerprint {
-		f.each(func(_ int, w *waiter) { w.reused(r.ID) })
-		return false
-	}
-	switch r.State {
-	case ledger.Created:
-		return f.start(r)
-	case ledger.Settled:
-		return f.replay(ctx, r)
-	}
-	kind, words := "in_flight", refusal{code: "request_in_flight", safe: safeYes, intent: r.ID, text: "Nothing was executed now: an identical call is still running (intent " + r.ID + ")."}
-	if r.State == ledger.Unknown {
-		kind, words = "unknown", f.c.unknownWords(r.ID, "an identical call before it has not been answered")
-	}
-	f.p.observer.Duplicate(f.c.s.srv.name, kind)
-	f.p.log.Load(r).Note(ledger.Event{Kind: "duplicate", Reason: kind, Rule: "semantics 41"})
-	f.refuse(words)
-	return false
-}
-
-// replay answers with the stored result.
-func (f *flight) replay(ctx context.Context, r *ledger.Record) (again bool) {
-	if !f.p.ledger.Now().Before(r.ClaimUntil) { // its time ended since it was looked up
-		return true
-	}
-	var value json.RawMessage
-	if r.Answer != nil && r.Answer.HasBody {
-		b, err := f.p.ledger.Body(ctx, r.ID, ledger.BodyAnswer)
-		switch {
-		case err == nil:
-			value = b.Data
-			f.p.memory.Hold(len(value))
-			defer f.p.memory.Give(len(value))
-		case !errors.Is(err, ledger.ErrNotFound):
-			f.storeAway(err)
-			return false
-		}
-	}
-	f.p.observer.Duplicate(f.c.s.srv.name, "settled")
-	f.p.log.Load(r).Note(ledger.Event{Kind: "duplicate", Reason: "settled", Rule: "semantics 41"})
-	age := f.p.ledger.Now().Sub(r.CreatedAt)
-	if value == nil {
-		f.refuse(refusal{code: "answer_gone", safe: safeNo, intent: r.ID, good: true, text: "Nothing was executed now: this call has taken place (intent " + r.ID +
-			"), but its answer is not on record. Look at the present state with a tool that only reads. Only if the effect is wanted a second time, on purpose, call again with the additional argument " +
-			repeatReason + " saying why."})
-		return false
-	}
-	f.each(func(_ int, w *waiter) { w.again(r.ID, value, age) })
-	return false
 }
 
 // start makes the intent durable, then sends the call. waiting is one that the server asked for input over, and that now goes on.
@@ -247,7 +199,9 @@ func (f *flight) claim(waiting *ledger.Record, sent []byte) (again bool, err err
 		if errors.Is(err, ledger.ErrStale) || errors.As(err, &illegal) {
 			return true, nil
 		}
-		f.set(op)
+		if f.set(op); waiting.Attempt == 0 {
+			f.approved = f.p.ledger.Now()
+		}
 		return false, err
 	}
 	b := intent.Begin{Head: f.c.intentHead(), Claim: f.c.key != "", Attempt: &attempt, Visibility: ledger.VisBackground,

@@ -9,7 +9,8 @@ import (
 )
 
 // held finds calls of unknown outcome again whose keys belong to sessions that may be over: a client that comes back after a
-// crash is a new session, and its repetition must not become a second effect. It only saves a search of the log.
+// crash is a new session, and its repetition must not become a second effect. So are calls found that wait for their owner, whose word
+// may come when the session, or the window of its key, is over. It only saves a search of the log.
 type held struct {
 	mu  sync.Mutex
 	all map[heldKey]string // intent
@@ -30,8 +31,8 @@ const (
 // loadServer reads what is unknown, and what was and has been resolved as a success: who was told not to repeat it may be a new
 // session by now.
 func (h *held) loadServer(ctx context.Context, l ledger.Ledger, name string) error {
-	unknown := ledger.Filter{States: []ledger.State{ledger.Unknown, ledger.Dispatched}, Unsettled: true, Workflow: name, Limit: heldPage}
-	resolved := ledger.Filter{States: []ledger.State{ledger.Settled}, Outcomes: []ledger.Outcome{ledger.OutcomeSuccess}, Workflow: name,
+	unknown := ledger.Filter{States: []ledger.State{ledger.Created, ledger.Unknown, ledger.Dispatched}, Unsettled: true, Workflow: name, Limit: heldPage}
+	resolved := ledger.Filter{States: []ledger.State{ledger.Settled}, Outcomes: []ledger.Outcome{ledger.OutcomeSuccess, ledger.OutcomeDiscarded}, Workflow: name,
 		NewerThan: l.Now().Add(-heldAge), Limit: heldPage}
 	for _, f := range []ledger.Filter{resolved, unknown} {
 		if err := h.read(ctx, l, f); err != nil {
@@ -50,7 +51,7 @@ func (h *held) read(ctx context.Context, l ledger.Ledger, f ledger.Filter) error
 		h.mu.Lock()
 		for _, r := range records {
 			f.Before = r.ID
-			if r.Provider == "mcp" && r.Hold && (r.State != ledger.Settled || r.BilledMaybe > 0) {
+			if r.Provider == "mcp" && remembered(r) {
 				h.all[heldKey{r.Tenant, r.Workflow, r.Fingerprint}] = r.ID
 			}
 		}
@@ -59,6 +60,18 @@ func (h *held) read(ctx context.Context, l ledger.Ledger, f ledger.Filter) error
 			return nil
 		}
 	}
+}
+
+// remembered reports whether a call is found across sessions: what is unknown, or was and has been resolved; and what waits for
+// its owner, or for its client since he has approved it, or was rejected by him.
+func remembered(r *ledger.Record) bool {
+	switch r.State {
+	case ledger.Created:
+		return r.Attempt == 0
+	case ledger.Settled:
+		return rejected(r) || r.Hold && r.BilledMaybe > 0
+	}
+	return r.Hold
 }
 
 func (h *held) add(c *call, id string) {
@@ -87,10 +100,10 @@ func (h *held) find(ctx context.Context, l ledger.Ledger, c *call) *ledger.Recor
 	r, err := l.Get(ctx, id)
 	switch {
 	case err != nil:
-	case r.State == ledger.Unknown, r.State == ledger.Dispatched:
+	case r.State == ledger.Unknown, r.State == ledger.Dispatched, r.State == ledger.Created:
 		r.Fingerprint = c.fingerprint // one that is repeated on purpose is held, too
 		return r
-	case r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess && c.reason == "" && l.Now().Before(r.ClaimUntil):
+	case (r.State == ledger.Settled && r.Outcome == ledger.OutcomeSuccess || rejected(r)) && c.reason == "" && l.Now().Before(r.ClaimUntil):
 		return r
 	}
 	if err == nil && r.State == ledger.Settled {

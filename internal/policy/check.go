@@ -27,6 +27,7 @@ func (c *Config) check(earlier []Fault) []Fault {
 	for i := range c.Workflows {
 		k.workflow(&c.Workflows[i])
 	}
+	k.shadowed()
 	k.tools()
 	k.mcp()
 	k.secrets()

@@ -44,6 +44,9 @@ func (k *checker) call(path string, p *CallPolicy, o operation) {
 	if p.Key != "" && p.Derive == DeriveOff {
 		k.warn(path+".key", "is never used, because derive is off", "write derive: always, or remove key")
 	}
+	if p.Approval == ApproveDispatch && p.Derive == DeriveOff && o.place == reconcileMCP {
+		k.fail(path+".approval", "without a key (derive: off) the call that was approved would not be found again", "remove derive, or approval")
+	}
 	if p.Effect == External && p.OnUnknown == RetryUnknown {
 		k.warn(path+".on_unknown", "retry may repeat an effect that happened", "write hold, with a reconcile block")
 	}

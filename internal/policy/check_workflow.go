@@ -20,11 +20,31 @@ func (k *checker) workflow(w *Workflow) {
 	k.external(path, w)
 	k.mechanisms(path, w)
 	k.tiers(path, w)
+	k.contracts(path, w)
 	k.cache(path+".cache", w)
 	k.lanes(path, w)
+	k.callbacks(path+".callbacks", &w.Callbacks)
 	k.conditions(path, w.Succeeded, w.Failed, w.Definite, reconcileWorkflow)
 	k.reconcile(path+".reconcile", w.Reconcile, operation{place: reconcileWorkflow, key: w.Idempotency.Key, timeout: w.Timeouts.Attempt,
 		effect: w.Effect, unknown: w.UnknownRule(false), path: path})
+}
+
+// shadowed warns of workflows behind one without match, which takes every call that names none. Of globs it judges nothing, and
+// a further one without match, as the default, is for calls that name it.
+func (k *checker) shadowed() {
+	last := len(k.c.Workflows) - 1
+	everything := func(w Workflow) bool { return len(w.Match.Paths)+len(w.Match.Models)+len(w.Match.Headers) == 0 }
+	first := slices.IndexFunc(k.c.Workflows[:last], everything)
+	if first < 0 {
+		return
+	}
+	taker := k.c.Workflows[first].Name
+	for i := first + 1; i < last; i++ {
+		if w := &k.c.Workflows[i]; !everything(*w) {
+			k.warn(w.Path()+".match", "fits no call: "+taker+", before it, has no match and takes every call that names no workflow",
+				"give "+taker+" a match, such as {headers: {Holdfast-Workflow: "+taker+"}} where calls name it, or put it behind "+w.Name)
+		}
+	}
 }
 
 func (k *checker) timeouts(path string, t Timeouts) {
@@ -144,7 +164,7 @@ func (k *checker) mechanisms(path string, w *Workflow) {
 		k.fail(path+".retry.base", fmt.Sprintf("base %s must be at most max %s", Span(w.Retry.Base), Span(w.Retry.Max)), "lower base or raise max")
 	}
 	if w.Approval == ApproveFallback {
-		k.warn(path+".approval", "accepted, not yet acted on by this version: fallback asks nobody, for no other tier is tried", "")
+		k.warn(path+".approval", "accepted, not yet acted on by this version: a decision for another tier says that its owner is to be asked, and nobody is, for no other tier is tried", "")
 	}
 	if s := w.Spend; s.PerDay > 0 && s.PerRequest > s.PerDay {
 		k.warn(path+".spend.per_request", "is more than per_day", "lower it")

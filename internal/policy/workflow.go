@@ -192,7 +192,7 @@ type Tier struct {
 	Prompt       *Prompt       `yaml:"prompt" doc:"Changes the request for this tier."`
 	Timeouts     *TierTimeouts `yaml:"timeouts" doc:"What differs from the workflow's."`
 	Bulkhead     *Bulkhead     `yaml:"bulkhead" doc:"Instead of the workflow's."`
-	CostClass    string        `yaml:"cost_class" is:"name" doc:"Compared by the fallback contract."`
+	CostClass    string        `yaml:"cost_class" is:"name" doc:"low, medium, high, or a name of yours: another tier is no dearer."`
 	QualityClass string        `yaml:"quality_class" is:"name" doc:"Tiers of one class are equal."`
 	DataBoundary string        `yaml:"data_boundary" is:"name" doc:"Where data may go."`
 	Notice       string        `yaml:"notice" doc:"Text for a degraded answer."`
@@ -242,8 +242,8 @@ type Spend struct {
 
 // Callbacks says how callback_url is called.
 type Callbacks struct {
-	Secret Secret   `yaml:"secret" doc:"Signs callbacks."`
-	Allow  []string `yaml:"allow" is:"cidr" doc:"Private addresses that may be called, as host, address or CIDR."`
+	Secret Secret   `yaml:"secret" doc:"Signs callbacks (Standard Webhooks): whsec_ and base64, or any text. Without it a callback_url is refused."`
+	Allow  []string `yaml:"allow" is:"cidr" doc:"What may be called although it is no public address, and over http and at any port: host, address or CIDR."`
 }
 
 // Reconcile finds out, read-only, whether an effect happened (semantics 8). Exactly one of Get, OpenAIResponse,

@@ -171,7 +171,7 @@ func (s *Set) Plan(r *ledger.Record) (intent.Plan, bool) {
 		conf = policy.DefaultReconcile(attempt)
 	}
 	return intent.Plan{Reconciler: made, Name: name, Batch: conf.When == "batch", Every: conf.Every, Quiet: conf.Quiet,
-		Attempts: conf.Attempts, Keep: keep, Wanted: r.JobID != "" || r.Provider == outboxProvider}, true
+		Attempts: conf.Attempts, Keep: intent.KeyKept(&r.Intent, keep), Wanted: r.JobID != "" || r.Provider == outboxProvider}, true
 }
 
 func kind(r *policy.Reconcile) string {

@@ -169,6 +169,9 @@ func checkPattern(p string) error {
 	return nil
 }
 
+// Names reports whether an order's pattern names a route.
+func Names(pattern, route string) bool { return match(pattern, route) }
+
 // match reports whether a pattern, in which * stands for any characters, matches all of s.
 func match(pattern, s string) bool {
 	head, rest, wild := strings.Cut(pattern, "*")

@@ -82,7 +82,7 @@ func (m *Meter) instruments(meter metric.Meter) error {
 	first = keep(first, m.nest.instruments(meter, counter))
 	first = keep(first, m.policy.instruments(meter, counter))
 	first = keep(first, m.lanes.instruments(meter))
-	_, err := meter.Int64ObservableGauge("holdfast.intents", metric.WithDescription("Unsettled intents by state; settled ones since the start."),
+	_, err := meter.Int64ObservableGauge("holdfast.intents", metric.WithDescription("Unsettled intents of the log by state; settled: those that were settled since the start."),
 		metric.WithInt64Callback(m.countIntents))
 	return keep(first, err)
 }
@@ -94,7 +94,7 @@ func keep(first, err error) error {
 	return err
 }
 
-// Seed sets the number of unsettled intents found in the store.
+// Seed sets the number of unsettled intents found in the store, before the first change is told of.
 func (m *Meter) Seed(counts map[ledger.State]int64) {
 	for s, n := range counts {
 		if int(s) < len(m.states) {
@@ -105,7 +105,8 @@ func (m *Meter) Seed(counts map[ledger.State]int64) {
 
 func (m *Meter) countIntents(_ context.Context, o metric.Int64Observer) error {
 	for s := ledger.Created; s <= ledger.Settled; s++ {
-		o.Observe(m.states[s].Load(), metric.WithAttributes(attribute.String("state", s.String())))
+		// A change is told of behind the commit, so that of two in a row the second may be told of first.
+		o.Observe(max(m.states[s].Load(), 0), metric.WithAttributes(attribute.String("state", s.String())))
 	}
 	return nil
 }

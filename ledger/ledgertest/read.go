@@ -93,10 +93,16 @@ func derived(t *testing.T, f *fixture) {
 	f.same("Derived after Unindex", want[1:], ids(recs))
 }
 
-// shelved holds that a lane is only where an intent stands: nobody's version, nothing of what is settled.
+// shelved holds that a lane is only where an intent stands that somebody works on: nobody's version, nothing of what is settled,
+// out of hand or in another's.
 func shelved(t *testing.T, f *fixture) {
-	w := f.commit(f.dispatched("s"))
-	to := func(lane string) { f.commit(&ledger.Write{ID: w.Insert.ID, Append: true, Shelve: true, Relaxed: true, Status: ledger.Status{Lane: lane}}) }
+	w := f.dispatched("s")
+	w.Status.LeaseOwner = "me"
+	f.commit(w)
+	shelve := func(owner, lane string) {
+		f.commit(&ledger.Write{ID: w.Insert.ID, Append: true, Shelve: true, Relaxed: true, Status: ledger.Status{Lane: lane, LeaseOwner: owner}})
+	}
+	to := func(lane string) { shelve("me", lane) }
 	stands := func(lane string, version int64) {
 		t.Helper()
 		if r, err := f.Get(f.ctx, w.Insert.ID); err != nil || r.Lane != lane || r.Version != version {
@@ -113,9 +119,22 @@ func shelved(t *testing.T, f *fixture) {
 	to("again")
 	n := f.commit(f.next(w, ledger.Dispatched))
 	stands(n.Status.Lane, 2)
-	f.commit(f.settled(n, time.Hour))
+	for _, owner := range []string{"", "another"} {
+		shelve(owner, "theirs")
+		stands(n.Status.Lane, 2)
+	}
+	lost := f.next(n, ledger.Unknown)
+	lost.Status.Lane, lost.Status.LeaseOwner = "asks", ""
+	f.commit(lost)
+	for _, lane := range []string{"aside", ""} {
+		to(lane)
+		shelve("", lane)
+		stands("asks", 3)
+	}
+	lost.Status.Lane = ""
+	f.commit(f.settled(lost, time.Hour))
 	to("late")
-	stands("", 3)
+	stands("", 4)
 	nobody := &ledger.Write{ID: f.id(), Append: true, Shelve: true}
 	if err := ledger.Commit(f.ctx, f, nobody); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("nobody's lane: %v", err)

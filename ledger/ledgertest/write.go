@@ -17,7 +17,7 @@ func (f *fixture) full() *ledger.Write {
 	i := w.Insert
 	i.JobID, i.OwnerKey, i.Fingerprint = "job-1", "owner", [32]byte{1, 2, 3, 31: 9}
 	i.Stream, i.Priority, i.FallbackOK, i.EstimatedCost = true, "high", "contract-1", 0.125
-	i.PolicyRevision, i.Trigger, i.ParentID = "rev", "retry:1", "parent"
+	i.PolicyRevision, i.Trigger, i.ParentID, i.Callback = "rev", "retry:1", "parent", "https://shop.example/done?x=1"
 	w.Status = ledger.Status{
 		Version: 1, State: ledger.Dispatched, Outcome: ledger.OutcomePending, Lane: "background_retry",
 		Visibility: ledger.VisPartial, Delivery: ledger.DeliverySent, Attempt: 2, Crashes: 1, RouteKey: "r",
@@ -76,13 +76,19 @@ func settledAtOnce(t *testing.T, f *fixture) {
 func malformedIsRefused(t *testing.T, f *fixture) {
 	good := f.commit(f.created("good"))
 	for name, w := range map[string]*ledger.Write{
-		"no id":             func() *ledger.Write { w := f.created(""); w.Insert.ID = ""; return w }(),
-		"insert, version 2": func() *ledger.Write { w := f.created(""); w.Status.Version = 2; return w }(),
-		"version skipped":   func() *ledger.Write { w := f.next(good, ledger.Dispatched); w.Status.Version++; return w }(),
+		"no id":                 func() *ledger.Write { w := f.created(""); w.Insert.ID = ""; return w }(),
+		"insert, version 2":     func() *ledger.Write { w := f.created(""); w.Status.Version = 2; return w }(),
+		"version skipped":       func() *ledger.Write { w := f.next(good, ledger.Dispatched); w.Status.Version++; return w }(),
+		"a lease without owner": f.lease(good, ""),
+		"a lease that moves":    func() *ledger.Write { w := f.lease(good, "me"); w.Status.Version++; return w }(),
+		"a lease with events":   func() *ledger.Write { w := f.lease(good, "me"); w.Events = good.Events; return w }(),
 		"settled, no settle": func() *ledger.Write {
 			w := f.next(good, ledger.Settled)
 			return w
 		}(),
+		"a key beside":    beside(f.next(good, ledger.Dispatched), f.created("beside")),
+		"a change beside": beside(f.next(good, ledger.Dispatched), f.next(good, ledger.Dispatched)),
+		"two beside":      beside(f.next(good, ledger.Dispatched), beside(f.created(""), f.created(""))),
 		"evidence not JSON": func() *ledger.Write {
 			w := f.next(good, ledger.Dispatched)
 			w.Events[0].Evidence = []byte("{")

@@ -21,6 +21,14 @@ var (
 // apply runs one item inside the transaction. The check of a write comes first and, when it fails, alone, so
 // that a refusal needs no savepoint; it is left in it.refused.
 func (s *session) apply(it *item) error {
+	err := s.applyOne(it)
+	if err != nil || it.refused != nil || it.beside == nil {
+		return err
+	}
+	return s.applyOne(it.beside)
+}
+
+func (s *session) applyOne(it *item) error {
 	it.refused = nil
 	switch {
 	case it.fn != nil:
@@ -128,6 +136,9 @@ func (s *session) change(it *item) error {
 			return err
 		}
 	}
+	if w.Lease {
+		return s.hand(it, at)
+	}
 	if w.Settle {
 		if ok, err := s.leave(it, at); err != nil || !ok {
 			return err
@@ -143,6 +154,16 @@ func (s *session) change(it *item) error {
 		return err
 	}
 	return s.bodies(it, at.seq)
+}
+
+// hand gives an intent that nobody has to an owner.
+func (s *session) hand(it *item, at place) error {
+	b := binder{st: s.lease}
+	b.text(it.w.Status.LeaseOwner)
+	b.int(micros(it.w.Status.LeaseUntil))
+	b.int(micros(it.w.Status.ReadyAt))
+	_, err := s.compare(&b, it, at)
+	return err
 }
 
 // leave takes an intent out of the unsettled ones.
@@ -213,6 +234,7 @@ func (s *session) append(it *item) error {
 		b := binder{st: s.shelve}
 		b.text(it.w.Status.Lane)
 		b.number(seq)
+		b.text(it.w.Status.LeaseOwner)
 		if err := b.exec(); err != nil {
 			return err
 		}
@@ -265,9 +287,20 @@ func (s *session) events(it *item, seq, version, n int64) error {
 // slot is the key of a body: room for eight kinds beside each other.
 func slot(seq int64, kind ledger.BodyKind) int64 { return seq<<3 | int64(kind&7) }
 
+// id is the intent's that a write is about.
+func (it *item) id() string {
+	if it.w.Insert != nil {
+		return it.w.Insert.ID
+	}
+	return it.w.ID
+}
+
 func (s *session) bodies(it *item, seq int64) error {
 	for i := range it.bodies {
 		p, b := &it.bodies[i], binder{st: s.putBody}
+		if p.kind == ledger.BodyAnswer {
+			s.recent.answer(it.id())
+		}
 		b.int(slot(seq, p.kind))
 		b.body(p)
 		if err := b.exec(); err != nil {

@@ -56,6 +56,9 @@ type item struct {
 	fn  func(*session) error // instead of w; it may run twice, the first time in a transaction that is undone
 	err error                // of fn
 
+	beside *item // an insertion that goes with this write
+	of     *item // of such an insertion: the write
+
 	place int64 // of an insertion: where its rows go
 	shift int64 // how many places further on, because others stand there
 
@@ -80,6 +83,12 @@ func encode(w *ledger.Write) (*item, error) {
 		if w.Insert != nil || w.ID == "" {
 			return nil, errors.New("sqlite: an append needs the id of an intent and inserts none")
 		}
+	case w.Lease:
+		if w.Insert != nil || w.ID == "" || w.Version < 1 || w.Status.Version != w.Version || w.Status.LeaseOwner == "" || w.Settle ||
+			len(w.Events) > 0 || len(w.Bodies) > 0 {
+			return nil, errors.New("sqlite: a lease needs an id, its version and an owner, and writes nothing else")
+		}
+		return &item{w: w, size: 256}, nil
 	case w.Insert != nil && (w.Insert.ID == "" || w.ID != "" || w.Status.Version != 1):
 		return nil, fmt.Errorf("sqlite: an insert needs an id of its own and status version 1, has version %d", w.Status.Version)
 	case w.Insert == nil && (w.ID == "" || w.Version < 1 || w.Status.Version != w.Version+1):
@@ -109,7 +118,23 @@ func encode(w *ledger.Write) (*item, error) {
 		}
 	}
 	it.digestKeys()
-	return it, nil
+	return it, it.encodeBeside()
+}
+
+func (it *item) encodeBeside() (err error) {
+	b := it.w.Beside
+	if b == nil {
+		return nil
+	}
+	if it.w.Append || b.Insert == nil || b.Append || b.Settle || b.ClaimKey != "" || b.DerivedKey != "" || b.Beside != nil {
+		return errors.New("sqlite: beside a write goes one insertion without a key, unsettled and alone")
+	}
+	if it.beside, err = encode(b); err != nil {
+		return err
+	}
+	it.beside.of = it
+	it.size += it.beside.size
+	return nil
 }
 
 func (it *item) digestKeys() {

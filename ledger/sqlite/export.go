@@ -54,6 +54,7 @@ type exported struct {
 	PolicyRevision string            `json:"policy_revision,omitempty"`
 	Trigger        string            `json:"trigger,omitempty"`
 	ParentID       string            `json:"parent_id,omitempty"`
+	Callback       string            `json:"callback_url,omitempty"` // without its query
 	Answer         *exportedAnswer   `json:"answer,omitempty"`
 	History        []ledger.Event    `json:"history"`
 }
@@ -112,7 +113,7 @@ func exportOf(r *ledger.Record, history []ledger.Event) exported {
 		Fallback: r.FallbackOK, Partial: r.Partial, LastError: r.LastError, EstimatedCost: r.EstimatedCost,
 		UsageUnits: r.UsageIn + r.UsageOut, Visibility: r.Visibility, Delivery: r.Delivery, Lane: r.Lane,
 		State: r.State, Outcome: r.Outcome, BilledMaybe: r.BilledMaybe, PolicyRevision: r.PolicyRevision,
-		Trigger: r.Trigger, ParentID: r.ParentID, History: history,
+		Trigger: r.Trigger, ParentID: r.ParentID, Callback: ledger.Masked(r.Callback), History: history,
 	}
 	if r.Answer != nil {
 		e.Answer = &exportedAnswer{r.Answer.HTTPStatus, r.Answer.Header, r.Answer.Source, r.Answer.Events}

@@ -102,6 +102,7 @@ func (s *session) insertHead(it *item, seq int64) error {
 	b.text(i.PolicyRevision)
 	b.text(i.Trigger)
 	b.text(i.ParentID)
+	b.text(i.Callback)
 	b.raw(it.events)
 	return b.exec()
 }

@@ -118,6 +118,21 @@ func (q *queue) take() *batch {
 	if !q.urgent || len(q.waiting) == 0 {
 		return nil
 	}
+	return q.first()
+}
+
+// board returns the next batch, due or not; nil where there is none, or none that fits beside b into one transaction.
+func (q *queue) board(b *batch) *batch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 || len(b.items)+len(q.waiting[0].items) > batchItems || b.bytes+q.waiting[0].bytes > batchBytes {
+		return nil
+	}
+	return q.first()
+}
+
+// first takes the first batch out of the queue; q.mu is held.
+func (q *queue) first() *batch {
 	b := q.waiting[0]
 	q.waiting = q.waiting[1:]
 	if len(q.waiting) == 0 {

@@ -91,7 +91,7 @@ func scanIntent(c *columnReader, i *ledger.Intent) {
 	i.MaxAttempts, i.FallbackOK = int(c.int()), c.text()
 	i.EstimatedCost = c.st.ColumnFloat(c.n)
 	c.n++
-	i.PolicyRevision, i.Trigger, i.ParentID = c.text(), c.text(), c.text()
+	i.PolicyRevision, i.Trigger, i.ParentID, i.Callback = c.text(), c.text(), c.text(), c.text()
 }
 
 func scanStatus(c *columnReader, s *ledger.Status) {

@@ -34,11 +34,12 @@ func sqlPlace(ctx sqlite3.Context, arg ...sqlite3.Value) {
 	ctx.ResultInt64(placeOf(arg[0].Text()))
 }
 
-// place is where an intent stands in the file. Nothing of it ever changes.
+// place is where an intent stands in the file, which never changes.
 type place struct {
-	seq     int64 // 0: no such intent
-	claimed bool
-	batch   int64 // in which this process wrote it
+	seq      int64 // 0: no such intent
+	claimed  bool
+	batch    int64 // in which this process wrote it; 0: it may not have
+	answered bool  // this process gave it an answer in a row of its own
 }
 
 // recentSize bounds each of the two generations that are remembered.
@@ -65,6 +66,16 @@ func (r *recent) add(id string, p place) {
 		r.young = make(map[string]place)
 	}
 	r.young[strings.Clone(id)] = p // not the caller's memory, of which id may be a part
+}
+
+// answer notes that an intent has an answer in a row of its own.
+func (r *recent) answer(id string) {
+	for _, m := range []map[string]place{r.young, r.old} {
+		if p, ok := m[id]; ok {
+			p.answered = true
+			m[id] = p
+		}
+	}
 }
 
 func (r *recent) forget() {

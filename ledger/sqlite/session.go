@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 const (
 	intentColumns = `id, created_at, tenant, workflow, idempotency_key, job_id, owner_key, effect, hold, explicit,
 		claimed, fingerprint, method, path, provider, endpoint, requested_model, stream, priority, max_attempts,
-		fallback_allowed, estimated_cost, policy_revision, cause, parent_id`
+		fallback_allowed, estimated_cost, policy_revision, cause, parent_id, callback`
 	statusColumns = `version, state, outcome, lane, visibility, delivery, attempt, crashes, route_key, served_model,
 		tier, ready_at, expires_at, retry_after, lease_owner, lease_until, partial, billed_maybe, last_error_type,
 		usage_in, usage_out, updated_at`
@@ -32,9 +34,10 @@ type session struct {
 
 	begin, commit, rollback                                *statement
 	takeClaim, readClaim, moveClaim, dropClaim             *statement
-	putIntent, putOpen, moveOpen, shelve, dropOpen, putResult      *statement
+	putIntent, putOpen, moveOpen, dropOpen, putResult      *statement
 	findIntent, putEvent, putBody, putDerived, dropDerived *statement
 	findAny, lastNote, keepLate, dropBody, putDue, idAt    *statement
+	lease, shelve                                          *statement
 
 	heads   []head   // of the running batch, still to be written
 	results []result // likewise
@@ -47,6 +50,10 @@ type session struct {
 
 func newSession(c *sqlite3.Conn) (*session, error) {
 	s := &session{conn: c}
+	unowned := ` AND lease_owner IS NULL`
+	if mutant.On("lease-shared") {
+		unowned = ""
+	}
 	assign := func(columns string) string {
 		return strings.ReplaceAll(columns, ",", " = ?,") + " = ?"
 	}
@@ -66,7 +73,8 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 			marks(columns(intentColumns)+2) + `) ON CONFLICT DO NOTHING`},
 		{&s.putOpen, `INSERT INTO open (seq, ` + statusColumns + `) VALUES (` + marks(columns(statusColumns)+1) + `)`},
 		{&s.moveOpen, `UPDATE open SET ` + assign(statusColumns) + ` WHERE seq = ? AND version = ?`},
-		{&s.shelve, `UPDATE open SET lane = ? WHERE seq = ?`},
+		{&s.lease, `UPDATE open SET lease_owner = ?, lease_until = ?, ready_at = ? WHERE seq = ? AND version = ?` + unowned},
+		{&s.shelve, `UPDATE open SET lane = ? WHERE seq = ? AND lease_owner = ?`},
 		{&s.dropOpen, `DELETE FROM open WHERE seq = ? AND version = ?`},
 		{&s.putResult, `INSERT INTO result (seq, ` + statusColumns + `, ` + resultColumns + `, claim_due, body_due, events, ` +
 			inlineColumns + `) VALUES (` + marks(columns(statusColumns)+columns(resultColumns)+columns(inlineColumns)+4) + `)`},

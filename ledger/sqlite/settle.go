@@ -36,8 +36,8 @@ func (s *session) settle(it *item, p place, events []byte) error {
 		}
 	}
 	s.results = append(s.results, r)
-	if it.inline != nil && w.Version > 1 {
-		// Of an answer that an earlier change left in a row of its own.
+	if it.inline != nil && w.Version > 1 && (p.batch == 0 || p.answered) {
+		// Of an answer that an earlier change left in a row of its own, or may have.
 		if err := run(s.dropBody.Stmt, slot(p.seq, it.inline.kind)); err != nil {
 			return err
 		}

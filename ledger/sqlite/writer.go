@@ -95,30 +95,33 @@ func (l *Ledger) finish() {
 	}
 }
 
-// commit makes b one transaction and tells its waiters.
+// commit makes b one transaction, with what comes while that is written, and tells the waiters.
 func (l *Ledger) commit(b *batch) {
+	all := []*batch{b}
 	err := l.errDown()
 	if err == nil {
 		err = l.lookAfterFiles()
 	}
 	if err == nil {
 		l.cfg.Hook("commit.before")
-		err = l.transact(b)
+		all, err = l.transact(b)
 	}
 	if err != nil {
 		err = unavailable(err)
 	} else {
 		l.cfg.Hook("commit.after")
 	}
-	for _, it := range b.items {
-		verdict := it.refused
-		if err != nil {
-			verdict = err
+	for _, b := range all {
+		for _, it := range b.items {
+			verdict := it.refused
+			if err != nil {
+				verdict = err
+			}
+			it.tell(verdict)
 		}
-		it.tell(verdict)
+		l.queue.settled(b)
+		close(b.done)
 	}
-	l.queue.settled(b)
-	close(b.done)
 }
 
 // tell writes the outcome where the waiter of it looks.
@@ -143,18 +146,24 @@ func (l *Ledger) errDown() error {
 	return l.Healthy()
 }
 
-// transact runs b's items in one transaction. An item that fails by its own fault is taken out, with what it
-// did undone, and the others run again; a fault of the file fails them all.
-func (l *Ledger) transact(b *batch) error {
-	s := l.session
+// transact runs b's items in one transaction, and with them, once they are written, those that have come meanwhile: they
+// would wait for a sync of their own. All whose fate it decides are returned. An item that fails by its own fault is taken
+// out, with what it did undone, and the others run again; a fault of the file fails them all.
+func (l *Ledger) transact(b *batch) ([]*batch, error) {
+	s, all := l.session, []*batch{b}
 	s.now = l.clock.now()
 	s.batch++
 	out := make(map[*item]error, 0)
 	for {
 		err := s.begin.Exec()
 		var bad *item
-		if err == nil {
-			bad, err = s.applyAll(b.items, out)
+		s.forget()
+		for i := 0; i < len(all) && err == nil; i++ {
+			if bad, err = s.applyAll(all[i].items, out); err == nil && len(all) == 1 {
+				if more := l.queue.board(b); more != nil {
+					all = append(all, more)
+				}
+			}
 		}
 		if err == nil {
 			err = s.commit.Exec()
@@ -163,32 +172,39 @@ func (l *Ledger) transact(b *batch) error {
 					it.refused = verdict
 				}
 				l.health.Store(nil)
-				return nil
+				return all, nil
 			}
 			bad = nil
 		}
 		if bad == nil || !ownFault(err) {
 			l.broke(err)
-			return err
+			return all, err
 		}
 		switch {
 		case errors.Is(err, errTaken) && bad.shift+1 < probes:
 			bad.shift++
 		case errors.Is(err, errRefused):
-			out[bad] = bad.refused
+			out[bad.whole()] = bad.refused
 		default:
-			out[bad] = err
+			out[bad.whole()] = err
 		}
 		if err := s.rollback.Exec(); err != nil {
 			l.broke(err)
-			return err
+			return all, err
 		}
 	}
 }
 
+// whole is the write that stands or falls with it.
+func (it *item) whole() *item {
+	if it.of != nil {
+		return it.of
+	}
+	return it
+}
+
 // applyAll applies every item but those that are out, and names the one that failed.
 func (s *session) applyAll(items []*item, out map[*item]error) (*item, error) {
-	s.forget()
 	for _, it := range items {
 		if len(out) > 0 {
 			if _, is := out[it]; is {

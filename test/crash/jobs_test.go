@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -11,54 +12,98 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
-	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
 
-// Jobs of the whole programme; every run does a twentieth.
+// Jobs and kills of the whole programme; every run does a tenth or less.
 const (
 	jobCount = 10_000
-	jobKills = 12
+	jobKills = 40
 )
 
-// weather is a provider that is away, throttles with Retry-After, fails after the effect, and is well again.
-const weather = `[
-	{"name": "away", "match": {"path": "/v1/**"}, "probability": 0.06, "times": -1, "steps": ["503"]},
-	{"name": "throttled", "match": {"path": "/v1/**"}, "probability": 0.002, "times": -1, "steps": [{"status": 429, "headers": {"Retry-After": "1"}}]},
-	{"name": "cut", "match": {"path": "/v1/**"}, "probability": 0.02, "times": -1, "steps": ["reset_after_body"]},
-	{"name": "hopeless", "match": {"body": "hopeless"}, "times": -1, "steps": ["500"]},
-	{"name": "well", "match": {"path": "/v1/**"}, "times": -1, "steps": [{"delay_ms": 150}]}]`
+const (
+	// retryAfter is what the throttled far side asks for. It is longer than what is waited for in place (semantics 36).
+	retryAfter = 3 * time.Second
+)
 
-// receipt is what a submitter knows of a job.
-type receipt struct{ op, id, body, workflow string }
+// The far side's weather. Whatever it is, some calls fail after their effect, and some jobs always fail.
+var weather = map[string]string{
+	"well":      `[CUT, HOPELESS, LINED, {"name": "well", "match": {"path": "/v1/**"}, "times": -1, "steps": [{"delay_ms": 150}]}]`,
+	"dead":      `[HOPELESS, {"name": "dead", "match": {"path": "/v1/**"}, "times": -1, "steps": ["503", "reset_before_body", "503"]}]`,
+	"throttled": `[HOPELESS, {"name": "throttled", "match": {"path": "/v1/**"}, "times": -1, "steps": [{"status": 429, "headers": {"Retry-After": "3"}}]}]`,
+}
 
-// TestJobsSurviveTheirWorkers submits jobs, kills every process that works on them, and holds what has become of each to
-// the far side's own count.
+var clouds = strings.NewReplacer(
+	"CUT", `{"name": "cut", "match": {"path": "/v1/**"}, "probability": 0.02, "times": -1, "steps": ["reset_after_body"]}`,
+	"HOPELESS", `{"name": "hopeless", "match": {"body": "hopeless"}, "times": -1, "steps": ["500"]}`,
+	"LINED", `{"name": "lined", "match": {"body": "lined"}, "times": -1, "steps": [{"delay_ms": 5}]}`)
+
+// turn changes the weather.
+func (r *rig) turn(name string) {
+	r.t.Helper()
+	r.control(http.MethodPut, r.sim.URL+"/sim/v1/script", `{"rules": `+clouds.Replace(weather[name])+`}`)
+}
+
+// control gives an order to a control or admin API.
+func (r *rig) control(method, url, body string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 300 {
+		r.t.Fatalf("%s %s: %s", method, url, resp.Status)
+	}
+}
+
+// TestJobsSurviveTheirWorkers submits jobs while the far side dies, throttles and returns, kills every process that works
+// on them, and holds what has become of each to the far side's own count and to what its submitter wrote down.
 func TestJobsSurviveTheirWorkers(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(seed(t), 6))
-	jobs, kills := jobCount/20, jobKills/3
+	s := &season{rig: newRig(t), rnd: rand.New(rand.NewPCG(seed(t), 6))}
+	jobs, kills, age := jobCount/16, 8, 2*time.Second
 	if full() {
-		jobs, kills = jobCount, jobKills
+		jobs, kills, age = jobCount, jobKills, 20*time.Second
 	}
-	r := newRig(t)
-	r.rules(weather)
-	var all []*receipt
 	for i := range jobs {
-		all = append(all, newReceipt(rnd, i))
+		s.all = append(s.all, newReceipt(s.rnd, i, age))
 	}
+	s.turn("well")
+	s.backlog(s.all[:jobs/4])
+	ctx, give := context.WithTimeout(t.Context(), patience)
+	defer give()
+	var submitters sync.WaitGroup
+	s.submit(ctx, &submitters, s.all[jobs/4:jobs*3/4])
 	for life := range kills {
-		r.start("")
-		kill := time.AfterFunc(time.Duration(100+rnd.IntN(600))*time.Millisecond, r.gateway.Kill)
-		r.submitAll(all[:len(all)*(life+1)/kills])
-		<-r.gateway.Done()
-		kill.Stop()
+		s.turn([...]string{"well", "dead", "throttled", "well"}[life*4/kills])
+		lives := time.Duration(100+s.rnd.IntN(900)) * time.Millisecond
+		if life == kills/2 { // long enough for what the far side asks for
+			s.submit(ctx, &submitters, s.all[jobs*3/4:])
+			lives = retryAfter + time.Second
+		}
+		s.life(lives)
 	}
-	r.start("")
-	r.submitAll(all)
-	r.drainJobs()
-	r.judgeJobs(all)
-	r.stop()
-	found, err := sqlite.Verify(t.Context(), r.store())
+	s.start("")
+	s.serve.Store(s.gateway)
+	submitters.Wait()
+	if ctx.Err() != nil {
+		t.Fatal("the submitters could not submit everything")
+	}
+	s.submit(ctx, &submitters, s.all) // what was submitted before is the job that it was
+	submitters.Wait()
+	s.drainJobs()
+	b := s.read()
+	s.hear()
+	s.judgeJobs(b)
+	s.judgeOrder(b)
+	s.judgeAges(b)
+	s.judgeWaits(b)
+	s.stop()
+	found, err := sqlite.Verify(t.Context(), s.store())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,141 +112,148 @@ func TestJobsSurviveTheirWorkers(t *testing.T) {
 	}
 }
 
-func newReceipt(rnd *rand.Rand, i int) *receipt {
-	c := &receipt{op: fmt.Sprintf("job-%d", i), workflow: "jobs"}
-	word := "hello"
+// newReceipt draws a job. Some are to be done within age, or not at all.
+func newReceipt(rnd *rand.Rand, i int, age time.Duration) *receipt {
+	c := &receipt{op: fmt.Sprintf("job-%d", i), workflow: "jobs", word: "hello"}
+	c.priority = [...]string{"low", "normal", "high"}[rnd.IntN(3)]
 	switch n := rnd.IntN(100); {
 	case n < 2:
-		word = "hopeless"
-	case n < 30:
+		c.word = "hopeless"
+	case n < 27:
 		c.workflow = "acts"
+	case n < 52:
+		c.workflow, c.word, c.owner = "lined", "lined", fmt.Sprintf("owner-%d", rnd.IntN(4))
+	case n < 62:
+		c.age = age
 	}
-	c.body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%s op=%s"}]}`, word, c.op)
+	c.body = fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"%s op=%s"}]}`, c.word, c.op)
 	return c
 }
 
-// rules gives the far side more of its script.
-func (r *rig) rules(list string) {
-	r.t.Helper()
-	resp, err := r.client.Post(r.sim.URL+"/sim/v1/rules", "application/json", strings.NewReader(list))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		r.t.Fatalf("rules: %s", resp.Status)
-	}
+// backlog submits jobs to a gateway that may send none of them yet: whoever is in the queue when it may is there for
+// certain.
+func (s *season) backlog(jobs []*receipt) {
+	s.t.Helper()
+	s.start("")
+	s.serve.Store(s.gateway)
+	s.pause()
+	var submitters sync.WaitGroup
+	s.submit(s.t.Context(), &submitters, jobs)
+	submitters.Wait()
+	s.resumed = time.Now()
+	s.control(http.MethodPost, s.gateway.Admin+"/holdfast/v1/routes/resume", `{"route":"*","reason":"it is built up"}`)
+	s.kill()
 }
 
-// submitAll submits every job, those that were submitted before too: each is the job that it was.
-func (r *rig) submitAll(all []*receipt) {
+// pause keeps this gateway from sending anything.
+func (r *rig) pause() {
 	r.t.Helper()
+	r.control(http.MethodPost, r.gateway.Admin+"/holdfast/v1/routes/pause", `{"route":"*","reason":"a backlog is built up"}`)
+}
+
+// life starts a gateway and kills it after a time.
+func (s *season) life(lives time.Duration) {
+	s.t.Helper()
+	s.start("")
+	s.serve.Store(s.gateway)
+	timer := time.NewTimer(lives)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.gateway.Done():
+		s.t.Fatalf("the gateway ended by itself:\n%s", s.gateway.Output())
+	}
+	s.hear()
+	s.kill()
+}
+
+func (s *season) kill() {
+	s.kills = append(s.kills, time.Now())
+	s.serve.Store(nil)
+	s.rig.kill()
+}
+
+// submit has several submitters submit jobs, each until it is told of it.
+func (s *season) submit(ctx context.Context, all *sync.WaitGroup, jobs []*receipt) {
 	todo := make(chan *receipt)
-	var workers sync.WaitGroup
 	for range clients {
-		workers.Go(func() {
+		all.Go(func() {
 			for c := range todo {
-				r.submitJob(c)
+				s.submitJob(ctx, c)
 			}
 		})
 	}
-	for _, c := range all {
-		if r.dead() {
-			break
+	all.Go(func() {
+		defer close(todo)
+		for _, c := range jobs {
+			select {
+			case todo <- c:
+			case <-ctx.Done():
+				return
+			}
 		}
-		todo <- c
-	}
-	close(todo)
-	workers.Wait()
+	})
 }
 
-func (r *rig) submitJob(c *receipt) {
+// submitJob submits a job to whatever gateway there is until one says 202.
+func (s *season) submitJob(ctx context.Context, c *receipt) {
 	in, err := json.Marshal(map[string]any{"path": "/v1/chat/completions", "workflow": c.workflow, "idempotency_key": c.op,
-		"body": json.RawMessage(c.body)})
+		"owner_key": c.owner, "priority": c.priority, "max_queue_age_ms": c.age.Milliseconds(), "body": json.RawMessage(c.body)})
 	if err != nil {
-		r.t.Error(err)
+		s.t.Error(err)
 		return
 	}
-	a, err := r.send(r.gateway.URL, "/holdfast/v1/jobs", in, nil)
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		if g := s.serve.Load(); g != nil {
+			sent := time.Now()
+			if a, err := s.send(g.URL, "/holdfast/v1/jobs", in, nil); err == nil {
+				s.acknowledged(c, a, sent)
+				return
+			} // it is dying
+		}
+		<-again.C
+	}
+}
+
+// acknowledged writes down what a submitter was told. A later submission is told of the same job.
+func (s *season) acknowledged(c *receipt, a *answer, sent time.Time) {
+	var told struct {
+		ID        string    `json:"id"`
+		CreatedAt time.Time `json:"created_at"`
+		ExpiresAt time.Time `json:"expires_at"`
+	}
+	err := json.Unmarshal(a.body, &told)
 	switch {
-	case err != nil:
-		return // it is dying
-	case a.status != http.StatusAccepted:
-		r.t.Errorf("%s: %v", c.op, a)
-	case c.id != "" && a.intent() != c.id:
-		r.t.Errorf("%s: its job was %s and is now %s", c.op, c.id, a.intent())
-	default:
-		c.id = a.intent()
+	case a.status != http.StatusAccepted || err != nil || told.ID != a.intent():
+		s.t.Errorf("%s: %v %v", c.op, a, err)
+	case c.id != "" && c.id != told.ID:
+		s.t.Errorf("%s: its job was %s and is now %s", c.op, c.id, told.ID)
+	case c.id == "":
+		c.id, c.created, c.expires, c.sent, c.received = told.ID, told.CreatedAt, told.ExpiresAt, sent, time.Now()
+		c.known = a.replayed() // an earlier submission of it was taken on, and its submitter never told
 	}
 }
 
 // drainJobs waits until no job waits for a worker.
-func (r *rig) drainJobs() {
-	r.t.Helper()
+func (s *season) drainJobs() {
+	s.t.Helper()
 	limit := time.NewTimer(5 * time.Minute)
 	defer limit.Stop()
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
 	for {
 		var left []struct{ ID, State, Lane string }
-		r.getJSON(r.gateway.URL+"/holdfast/v1/jobs?lane="+intent.LaneBackground+"&state=intent_created,dispatched&limit=10", &left)
+		s.getJSON(s.gateway.URL+"/holdfast/v1/jobs?lane="+intent.LaneBackground+"&state=intent_created,dispatched&limit=10", &left)
 		if len(left) == 0 {
 			return
 		}
+		s.hear()
 		select {
 		case <-ticker.C:
 		case <-limit.C:
-			r.t.Fatalf("jobs still wait: %v", left)
+			s.t.Fatalf("jobs still wait: %v", left)
 		}
 	}
-}
-
-// judgeJobs holds every job to its receipt, its end, and the law (semantics 1).
-func (r *rig) judgeJobs(all []*receipt) {
-	r.t.Helper()
-	calls, b := r.calls(), r.read()
-	byOp := map[string][]*seen{}
-	for _, s := range b.byID {
-		byOp[keyPart(s)] = append(byOp[keyPart(s)], s)
-	}
-	ends, crashes := map[string]int{}, 0
-	for _, c := range all {
-		s := b.byID[c.id]
-		if s == nil {
-			r.t.Errorf("%s: lost: its submitter was told of %q", c.op, c.id)
-			continue
-		}
-		crashes += s.Crashes
-		switch {
-		case s.State == ledger.Settled:
-			ends["settled "+s.Outcome.String()]++
-		case s.Lane == intent.LaneDead:
-			ends[intent.LaneDead]++
-		case s.State == ledger.Unknown:
-			ends["unknown"]++
-		default:
-			r.t.Errorf("%s did not end: %s in %s", c.op, s.State, s.Lane)
-		}
-		n := count(byOp[keyPart(s)])
-		made := calls[c.op].Calls
-		if made > n.logged || made < n.answered {
-			r.t.Errorf("%s: %d calls, and in the log %+v", c.op, made, n)
-		}
-		if made-1 > n.excused {
-			r.t.Errorf("%s: %d calls, only %d of them failed for certain or may have been billed", c.op, made, n.excused)
-		}
-		if c.workflow == "acts" && n.possible > 1 {
-			r.t.Errorf("%s: sent again although its effect may have happened: %+v", c.op, n)
-		}
-	}
-	r.t.Logf("%d jobs: %v, %d crashes counted", len(all), ends, crashes)
-	if crashes == 0 {
-		r.t.Error("no process was killed with a job in hand: the test shows nothing")
-	}
-}
-
-// keyPart is what tells a job's key from others.
-func keyPart(s *seen) string {
-	parts := strings.Split(s.Key, ":")
-	return parts[len(parts)-1]
 }

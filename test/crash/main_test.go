@@ -18,6 +18,9 @@ func TestMain(m *testing.M) {
 		toolServer(file)
 		return
 	}
+	if file := os.Getenv(workerStore); file != "" {
+		os.Exit(worker(file))
+	}
 	os.Exit(run(m))
 }
 

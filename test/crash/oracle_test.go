@@ -13,6 +13,7 @@ import (
 // seen is one intent as the store has it.
 type seen struct {
 	*ledger.Record
+	events   []ledger.Event       // its history
 	attempts map[int]ledger.Event // by number: the last that is said of its end
 	body     []byte
 }
@@ -55,11 +56,11 @@ func (r *rig) read() *book {
 
 func readOne(ctx context.Context, l ledger.Ledger, rec *ledger.Record) (*seen, error) {
 	s := &seen{Record: rec, attempts: map[int]ledger.Event{}}
-	events, err := l.History(ctx, rec.ID)
-	if err != nil {
+	var err error
+	if s.events, err = l.History(ctx, rec.ID); err != nil {
 		return nil, err
 	}
-	for _, e := range events {
+	for _, e := range s.events {
 		if e.Kind == "attempt" || e.Kind == "attempt_end" {
 			e.Billed = e.Billed || s.attempts[e.Attempt].Billed
 			s.attempts[e.Attempt] = e

@@ -39,6 +39,16 @@ workflows:
     retry: {max_attempts: 2, base: 5ms, max: 50ms, share: 1}
     breaker: {failure_threshold: 30, reset_timeout: 1s}
     lanes: {background_retry: {max_attempts: 4, max_queue_age_ms: 600000}}
+  lined:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 2, base: 5ms, max: 50ms, share: 1}
+    bulkhead: {max_concurrent: 4, wait: true}
+    breaker: {failure_threshold: 30, reset_timeout: 1s}
+    backpressure: {concurrency_key: [owner_key], release_order: [ready_at, priority, created_at]}
+    lanes: {background_retry: {max_attempts: 4, max_queue_age_ms: 600000}}
+  told:
+    match: {paths: ["/by-name-only"]}
+    callbacks: {secret: "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", allow: [127.0.0.1]}
   default: {}
 tools:
   shop:

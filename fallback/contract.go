@@ -1,0 +1,154 @@
+package fallback
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+)
+
+// keeps says why a tier does not keep the contract, nil where it does. What is certain goes before what is not known.
+func (f *Facts) keeps(t *Tier, p *Policy) *Skipped {
+	var unknown *Skipped
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.shape, f.boundary, f.held, f.tools, f.schema, f.images, f.context, f.cost, f.quality} {
+		s := ask(t, p)
+		if s == nil {
+			continue
+		}
+		if s.Tier = t.Name; s.Condition != ContractUnknown {
+			return s
+		}
+		if unknown == nil {
+			unknown = s
+		}
+	}
+	return unknown
+}
+
+func mismatch(rule, format string, args ...any) *Skipped {
+	return &Skipped{Rule: rule, Condition: ContractMismatch, Reason: fmt.Sprintf(format, args...)}
+}
+
+func notKnown(rule, format string, args ...any) *Skipped {
+	return &Skipped{Rule: rule, Condition: ContractUnknown, Reason: fmt.Sprintf(format, args...)}
+}
+
+// shape asks for the format of the request: nothing is translated.
+func (f *Facts) shape(t *Tier, _ *Policy) *Skipped {
+	if t.Wire != f.Needs.Wire {
+		return mismatch("tiers.provider", "%s speaks %s, the request is %s", t.Provider, t.Wire, f.Needs.Wire)
+	}
+	return nil
+}
+
+// boundary asks where data goes: nowhere else than where it went.
+func (f *Facts) boundary(t *Tier, p *Policy) *Skipped {
+	const rule = "fallback.require_data_boundary_match"
+	switch {
+	case !p.DataBoundary || t.DataBoundary == f.From.DataBoundary || mutant.On("fallback-across-boundary"):
+		return nil
+	case t.DataBoundary == "":
+		return notKnown(rule, "it has no data_boundary, the tier before it is %s", f.From.DataBoundary)
+	case f.From.DataBoundary == "":
+		return notKnown(rule, "its data_boundary is %s, that of the tier before it is not said", t.DataBoundary)
+	}
+	return &Skipped{Rule: rule, Condition: BoundaryMismatch, Reason: "its data_boundary is " + t.DataBoundary + ", not " + f.From.DataBoundary}
+}
+
+// held asks for what only the provider of the request has.
+func (f *Facts) held(t *Tier, _ *Policy) *Skipped {
+	if f.Needs.Held != "" && t.Provider != f.From.Provider {
+		return mismatch("tiers.provider", "the request names what %s keeps (%s)", f.From.Provider, f.Needs.Held)
+	}
+	return nil
+}
+
+func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
+	if !p.Tools || !f.Needs.Tools {
+		return nil
+	}
+	return f.can(t, t.Tools, "fallback.require_equivalent_tools", "tools", "the request has tools")
+}
+
+func (f *Facts) schema(t *Tier, p *Policy) *Skipped {
+	if !p.Schema || !f.Needs.Schema {
+		return nil
+	}
+	return f.can(t, t.Schema, "fallback.require_schema_match", "json_schema", "the answer has a schema")
+}
+
+func (f *Facts) images(t *Tier, _ *Policy) *Skipped {
+	if !f.Needs.Images {
+		return nil
+	}
+	return f.can(t, t.Images, "models.images", "images", "the request has images")
+}
+
+// can asks for an ability. The model that was asked can do what it was asked for.
+func (f *Facts) can(t *Tier, able Answer, rule, field, why string) *Skipped {
+	switch {
+	case able == Yes || t.Model != "" && t.Model == f.From.Model && able == NotSaid:
+		return nil
+	case able == No:
+		return mismatch(rule, "%s, and models.%s has %s: false", why, t.Model, field)
+	}
+	return notKnown(rule, "%s, and nobody has said that %s can do that (models.%s.%s)", why, t.Model, t.Model, field)
+}
+
+// context asks whether request and answer fit, by their estimate.
+func (f *Facts) context(t *Tier, _ *Policy) *Skipped {
+	switch {
+	case t.ContextTokens == 0 && t.Model != f.From.Model:
+		return notKnown("models.context_tokens", "nobody has said how much %s reads (models.%s.context_tokens)", t.Model, t.Model)
+	case t.ContextTokens > 0 && f.Needs.Tokens > t.ContextTokens:
+		return mismatch("models.context_tokens", "about %d tokens do not fit the %d of %s", f.Needs.Tokens, t.ContextTokens, t.Model)
+	}
+	return nil
+}
+
+// costs are the classes of cost that have an order.
+var costs = []string{"low", "medium", "high"}
+
+// cost asks for no more than the cap, and for no dearer class where both tiers name one.
+func (f *Facts) cost(t *Tier, p *Policy) *Skipped {
+	const rule = "fallback.require_cost_cap"
+	if !p.CostCap {
+		return nil
+	}
+	if p.Capped {
+		switch {
+		case !t.Priced:
+			return notKnown(rule, "nobody knows what %s costs (models.%s.input_cost, output_cost)", t.Model, t.Model)
+		case t.Cost > p.Cap:
+			return mismatch(rule, "it takes about $%.4f, and $%.4f are left of spend.per_request", float64(t.Cost)/1e9, float64(max(p.Cap, 0))/1e9)
+		}
+	}
+	from, to := f.From.CostClass, t.CostClass
+	if from == "" || to == "" || from == to {
+		return nil
+	}
+	a, b := slices.Index(costs, from), slices.Index(costs, to)
+	switch {
+	case a < 0 || b < 0:
+		return notKnown(rule, "which of the cost classes %s and %s is the dearer one is not known; low, medium and high have an order", from, to)
+	case b > a:
+		return mismatch(rule, "its cost_class is %s, that of the tier before it %s", to, from)
+	}
+	return nil
+}
+
+// quality asks for an equal tier, or for somebody's approval of an unequal one.
+func (f *Facts) quality(t *Tier, p *Policy) *Skipped {
+	if t.QualityClass == f.From.QualityClass || p.Contract != "" {
+		return nil
+	}
+	return notKnown("fallback.contract", "its quality_class is %s, that of the tier before it %s, and nobody has approved that (fallback.contract)",
+		named(t.QualityClass), named(f.From.QualityClass))
+}
+
+func named(class string) string {
+	if class == "" {
+		return "not said"
+	}
+	return class
+}

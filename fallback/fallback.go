@@ -1,0 +1,195 @@
+// Package fallback decides whether another tier may answer what one has failed at: a pure function of facts and policy.
+//
+// It comes last, behind backpressure and retries (design.md §4), and only by contract: what is not known of a tier is never
+// taken for a yes.
+package fallback
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+)
+
+// Action is what follows.
+type Action string
+
+// The actions.
+const (
+	// None: there is no further tier.
+	None Action = "none"
+	// Denied: a rule says that no other tier answers this failure, whatever the tiers are.
+	Denied Action = "denied"
+	// Next: Decision.Tier keeps the contract.
+	Next Action = "next"
+	// Mismatch: no tier keeps the contract.
+	Mismatch Action = "mismatch"
+	// Unknown: of no tier it is known that it keeps the contract, and of one or more it is not known that it does not.
+	Unknown Action = "unknown"
+)
+
+// Conditions are the words of fail_closed_when and owner_review.enter_when (interface.md §5).
+const (
+	ContractUnknown  = "fallback_contract_unknown"
+	ContractMismatch = "fallback_contract_mismatch"
+	BoundaryMismatch = "data_boundary_mismatch"
+)
+
+// Answer is a yes, a no, or that nobody has said.
+type Answer int8
+
+// The answers.
+const (
+	NotSaid Answer = iota
+	Yes
+	No
+)
+
+// Tier is a place where a call can be answered, as far as a contract asks. Empty words and zero counts are not known.
+type Tier struct {
+	Name, Provider, Model string
+	Wire                  string // format that it speaks
+	QualityClass          string
+	CostClass             string
+	DataBoundary          string
+	ContextTokens         int64
+	Tools, Images, Schema Answer
+	// Cost is what the call is expected to cost there, in billionths of a US dollar, where Priced.
+	Cost   int64
+	Priced bool
+}
+
+// Needs is what a request asks of whoever answers it.
+type Needs struct {
+	Wire                  string // its own format
+	Tools, Images, Schema bool
+	// Held says that it names what its provider keeps for it, which no other provider has.
+	Held   string
+	Tokens int64 // of request and answer, estimated
+}
+
+// Facts are all that a decision rests on.
+type Facts struct {
+	// Failure is the failure's word in fallback.on; "" where it has none.
+	Failure string
+	// Refused says that nothing was sent, for the tier had no room or its route was closed: that leads to the next tier
+	// whatever fallback.on lists (semantics 33).
+	Refused bool
+	Visible bool // a client has seen a part of the answer
+	Held    bool // the effect may have happened, under on_unknown: hold
+	Left    bool // no client waits
+	// Remaining is what is left of the operation's budget.
+	Remaining time.Duration
+
+	Needs Needs
+	From  Tier   // which failed
+	Later []Tier // behind it, in order
+}
+
+// Policy is what a workflow says about fallback (interface.md §5).
+type Policy struct {
+	On                                   []string
+	Allowed                              bool // allowed_before_first_token
+	Tools, Schema, CostCap, DataBoundary bool
+	Contract                             string // id of what somebody approved
+	Approval                             bool   // approval: fallback
+	// Cap is what is left of spend.per_request, in billionths of a US dollar, where Capped.
+	Cap    int64
+	Capped bool
+}
+
+// Skipped is a tier that does not keep the contract, or of which that is not known.
+type Skipped struct {
+	Tier      string `json:"tier"`
+	Rule      string `json:"rule"` // the policy's field
+	Condition string `json:"condition"`
+	Reason    string `json:"reason"`
+}
+
+// Decision is what follows, and why. Its JSON form is what the log keeps.
+type Decision struct {
+	Action Action `json:"action"`
+	Tier   string `json:"tier,omitempty"`
+	// Contract is the id of the approval by which Tier may answer; "" where it is equal by itself.
+	Contract  string    `json:"contract,omitempty"`
+	Approval  bool      `json:"approval,omitempty"` // an owner is asked first
+	Rule      string    `json:"rule"`
+	Condition string    `json:"condition,omitempty"`
+	Reason    string    `json:"reason"`
+	Skipped   []Skipped `json:"skipped,omitempty"`
+}
+
+// leastAttempt is what must be left of the budget for another tier to be worth asking.
+const leastAttempt = 100 * time.Millisecond
+
+// Decide is the one place where it is decided whether another tier may answer.
+func Decide(f *Facts, p *Policy) Decision {
+	if len(f.Later) == 0 {
+		return Decision{Action: None, Rule: "tiers", Reason: "there is no further tier"}
+	}
+	if d, denied := f.denied(p); denied {
+		return d
+	}
+	d := Decision{Rule: "tiers"}
+	for i := range f.Later {
+		t := &f.Later[i]
+		s := f.keeps(t, p)
+		if s == nil || s.Condition == ContractUnknown && mutant.On("unknown-contract-is-yes") {
+			d.Action, d.Tier, d.Approval = Next, t.Name, p.Approval
+			d.Reason = t.Name + " keeps the contract"
+			if t.QualityClass != f.From.QualityClass {
+				d.Contract = p.Contract
+			}
+			return d
+		}
+		d.Skipped = append(d.Skipped, *s)
+	}
+	return d.closed()
+}
+
+// denied says whether no tier at all may answer.
+func (f *Facts) denied(p *Policy) (Decision, bool) {
+	deny := func(rule, reason string) (Decision, bool) {
+		return Decision{Action: Denied, Rule: rule, Reason: reason}, true
+	}
+	switch {
+	case f.Visible && !mutant.On("fallback-after-boundary"):
+		return deny("semantics 22", "a part of the answer is with the client")
+	case f.Held:
+		return deny("on_unknown", "its effect may have happened")
+	case f.Left:
+		return deny("semantics 25", "no client waits for the answer")
+	case !p.Allowed && !mutant.On("fallback-not-allowed"):
+		return deny("fallback.allowed_before_first_token", "the policy has no other tier answer")
+	case f.Failure == "" && !f.Refused:
+		return deny("fallback.on", "fallback.on has no word for this failure")
+	case !f.Refused && !slices.Contains(p.On, f.Failure):
+		return deny("fallback.on", "fallback.on does not list "+f.Failure)
+	case f.Remaining < leastAttempt:
+		return deny("timeouts.total", "nothing is left of the budget")
+	}
+	return Decision{}, false
+}
+
+// closed is the decision where no tier keeps the contract: unknown where one might, else the mismatch, of boundaries alone
+// where nothing else stands in the way.
+func (d Decision) closed() Decision {
+	first := func(condition string) bool {
+		i := slices.IndexFunc(d.Skipped, func(s Skipped) bool { return s.Condition == condition })
+		if i < 0 {
+			return false
+		}
+		s := &d.Skipped[i]
+		d.Rule, d.Condition, d.Reason = s.Rule, s.Condition, s.Tier+": "+s.Reason
+		return true
+	}
+	d.Action = Mismatch
+	switch {
+	case first(ContractUnknown):
+		d.Action = Unknown
+	case first(ContractMismatch):
+	default:
+		first(BoundaryMismatch)
+	}
+	return d
+}

@@ -1,0 +1,160 @@
+package fallback_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/fallback"
+)
+
+// usual is the default policy of interface.md §5.
+func usual() *fallback.Policy {
+	return &fallback.Policy{On: []string{"rate_limited", "overloaded", "server_error", "timeout", "connection_error", "unknown_outcome"},
+		Allowed: true, Tools: true, Schema: true, CostCap: true, DataBoundary: true}
+}
+
+func tier(name string) fallback.Tier {
+	return fallback.Tier{Name: name, Provider: name, Model: name + "-1", Wire: "openai", ContextTokens: 1000}
+}
+
+// failed is a request without wishes that a first tier has failed at, with one tier behind it.
+func failed() *fallback.Facts {
+	return &fallback.Facts{Failure: "server_error", Remaining: time.Minute, Needs: fallback.Needs{Wire: "openai", Tokens: 100},
+		From: tier("pro"), Later: []fallback.Tier{tier("flash")}}
+}
+
+// Every rule that has no other tier answer, in the order in which it is asked: each case also breaks all rules below its own.
+func TestDenials(t *testing.T) {
+	f, p := failed(), usual()
+	f.Visible, f.Held, f.Left, f.Failure, f.Remaining, p.Allowed = true, true, true, "", 0, false
+	for _, c := range []struct {
+		mend   func() // the rule before is kept
+		action fallback.Action
+		rule   string
+	}{
+		{func() {}, fallback.Denied, "semantics 22"},
+		{func() { f.Visible = false }, fallback.Denied, "on_unknown"},
+		{func() { f.Held = false }, fallback.Denied, "semantics 25"},
+		{func() { f.Left = false }, fallback.Denied, "fallback.allowed_before_first_token"},
+		{func() { p.Allowed = true }, fallback.Denied, "fallback.on"},
+		{func() { f.Failure = "not_found" }, fallback.Denied, "fallback.on"},
+		{func() { f.Failure = "timeout" }, fallback.Denied, "timeouts.total"},
+		{func() { f.Failure, f.Refused = "", true }, fallback.Denied, "timeouts.total"},
+		{func() { f.Remaining = time.Second }, fallback.Next, "tiers"},
+		{func() { f.Later = nil; f.Visible = true }, fallback.None, "tiers"},
+	} {
+		c.mend()
+		if d := fallback.Decide(f, p); d.Action != c.action || d.Rule != c.rule || d.Reason == "" || d.Condition != "" {
+			t.Errorf("%s by %s expected: %+v", c.action, c.rule, d)
+		}
+	}
+}
+
+// What a contract asks of a tier, one rule at a time: a certain no is a mismatch, what nobody has said is never a yes.
+func TestContract(t *testing.T) {
+	const yes, no, unsaid = fallback.Yes, fallback.No, fallback.NotSaid
+	for name, c := range map[string]struct {
+		change    func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy)
+		action    fallback.Action
+		condition string
+		rule      string
+	}{
+		"equal":          {func(*fallback.Facts, *fallback.Tier, *fallback.Policy) {}, fallback.Next, "", "tiers"},
+		"another format": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.Wire = "gemini" }, fallback.Mismatch, "fallback_contract_mismatch", "tiers.provider"},
+		"kept there":     {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Held = "conversation" }, fallback.Mismatch, "fallback_contract_mismatch", "tiers.provider"},
+		"kept here": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Held, t.Provider = "conversation", "pro"
+		}, fallback.Next, "", "tiers"},
+		"tools":    {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, yes }, fallback.Next, "", "tiers"},
+		"no tools": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, no }, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
+		"tools?":   {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, unsaid }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_equivalent_tools"},
+		"the same model": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Tools, t.Model, t.ContextTokens = true, "pro-1", 0
+		}, fallback.Next, "", "tiers"},
+		"no matter": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			f.Needs.Tools, t.Tools, p.Tools = true, no, false
+		}, fallback.Next, "", "tiers"},
+		"schema?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Schema = true }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_schema_match"},
+		"images?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Images = true }, fallback.Unknown, "fallback_contract_unknown", "models.images"},
+		"too long": {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Tokens = 1001 }, fallback.Mismatch, "fallback_contract_mismatch", "models.context_tokens"},
+		"window?":  {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.ContextTokens = 0 }, fallback.Unknown, "fallback_contract_unknown", "models.context_tokens"},
+		"elsewhere": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.DataBoundary, t.DataBoundary = "eu", "us"
+		}, fallback.Mismatch, "data_boundary_mismatch", "fallback.require_data_boundary_match"},
+		"elsewhere?":      {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.From.DataBoundary = "eu" }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_data_boundary_match"},
+		"from elsewhere?": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.DataBoundary = "eu" }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_data_boundary_match"},
+		"anywhere": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			f.From.DataBoundary, p.DataBoundary = "eu", false
+		}, fallback.Next, "", "tiers"},
+		"another quality": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.QualityClass = "b" }, fallback.Unknown, "fallback_contract_unknown", "fallback.contract"},
+		"approved":        {func(_ *fallback.Facts, t *fallback.Tier, p *fallback.Policy) { t.QualityClass, p.Contract = "b", "C-7" }, fallback.Next, "", "tiers"},
+		"over the cap": {func(_ *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			t.Priced, t.Cost, p.Capped, p.Cap = true, 11, true, 10
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_cost_cap"},
+		"cap used up": {func(_ *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			t.Priced, t.Cost, p.Capped, p.Cap = true, 1, true, -5
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_cost_cap"},
+		"within the cap": {func(_ *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			t.Priced, t.Cost, p.Capped, p.Cap = true, 10, true, 10
+		}, fallback.Next, "", "tiers"},
+		"price?": {func(_ *fallback.Facts, _ *fallback.Tier, p *fallback.Policy) { p.Capped, p.Cap = true, 10 }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_cost_cap"},
+		"dearer": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.CostClass, t.CostClass = "low", "high"
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_cost_cap"},
+		"cheaper": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.CostClass, t.CostClass = "high", "low"
+		}, fallback.Next, "", "tiers"},
+		"dearer?": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.CostClass, t.CostClass = "gold", "lead"
+		}, fallback.Unknown, "fallback_contract_unknown", "fallback.require_cost_cap"},
+		"certain first": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Tools, t.QualityClass, t.CostClass, f.From.CostClass = true, "b", "high", "low"
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_cost_cap"},
+	} {
+		f, p := failed(), usual()
+		c.change(f, &f.Later[0], p)
+		d := fallback.Decide(f, p)
+		if d.Action != c.action || d.Condition != c.condition || d.Rule != c.rule || d.Reason == "" {
+			t.Errorf("%s: %s, %q by %s expected: %+v", name, c.action, c.condition, c.rule, d)
+		}
+		if next := d.Action == fallback.Next; next != (d.Tier == "flash") || next == (len(d.Skipped) > 0) {
+			t.Errorf("%s: %+v", name, d)
+		}
+		if name == "approved" != (d.Contract != "") {
+			t.Errorf("%s: contract %q", name, d.Contract)
+		}
+	}
+}
+
+// Of several tiers the first that keeps the contract is next, with the reasons of those before it; where none does, what is
+// not known of one weighs more than what is certain of the others.
+func TestOrder(t *testing.T) {
+	f, p := failed(), usual()
+	f.Needs.Tools, f.From.DataBoundary = true, "eu"
+	us, dumb, mute, good := tier("us"), tier("dumb"), tier("mute"), tier("good")
+	us.DataBoundary, us.Tools = "us", fallback.Yes
+	dumb.DataBoundary, dumb.Tools = "eu", fallback.No
+	mute.DataBoundary = "eu"
+	good.DataBoundary, good.Tools = "eu", fallback.Yes
+	for _, c := range []struct {
+		later     []fallback.Tier
+		action    fallback.Action
+		condition string
+		skipped   int
+	}{
+		{[]fallback.Tier{us, dumb, mute, good}, fallback.Next, "", 3},
+		{[]fallback.Tier{us, dumb, mute}, fallback.Unknown, "fallback_contract_unknown", 3},
+		{[]fallback.Tier{us, dumb}, fallback.Mismatch, "fallback_contract_mismatch", 2},
+		{[]fallback.Tier{us}, fallback.Mismatch, "data_boundary_mismatch", 1},
+	} {
+		f.Later = c.later
+		p.Approval = !p.Approval
+		d := fallback.Decide(f, p)
+		if d.Action != c.action || d.Condition != c.condition || len(d.Skipped) != c.skipped {
+			t.Errorf("%+v", d)
+		}
+		if d.Approval != (p.Approval && d.Action == fallback.Next) {
+			t.Errorf("approval %v of %+v", d.Approval, d)
+		}
+	}
+}

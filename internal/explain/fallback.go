@@ -1,0 +1,35 @@
+package explain
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+)
+
+// Fallback is what is decided about other tiers.
+type Fallback struct {
+	fallback.Decision
+	Words string `json:"words"`
+	Place Place  `json:"place"`
+}
+
+// fallback asks whether another tier may answer what is not sent again; nil where there is no other.
+func (x *explainer) fallback(f *decision.Facts, j *gateway.Judgement, ds []Decision) *Fallback {
+	final := func(d Decision) bool { return d.Action == decision.Fail || d.Action == decision.Hold }
+	if len(x.wf.Tiers) < 2 || !slices.ContainsFunc(ds, final) {
+		return nil
+	}
+	name := cmp.Or(x.q.Answer.Provider, string(x.call.Wire))
+	if p := x.cfg.Provider(name); p != nil {
+		name = p.Name
+	}
+	d := gateway.Fallback(x.cfg, x.wf, &gateway.Failing{Failure: gateway.FailureWord(j.Signal), Visible: j.Visible, Held: f.Hold && j.End == decision.Unknown,
+		Left: f.Left && !f.Async, Remaining: f.Remaining, Provider: name, Model: x.q.Model, Endpoint: x.call.Endpoint, Body: []byte(x.q.Request)})
+	if d.Action == fallback.None {
+		return nil
+	}
+	return &Fallback{Decision: d, Words: gateway.FallbackWords(&d), Place: x.place(d.Rule, "")}
+}

@@ -1,0 +1,60 @@
+package gateway_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+)
+
+// needs are bodies of the three APIs, with what each asks of whoever answers it.
+var needs = map[string]fallback.Needs{
+	`{"model":"m","messages":[{"role":"user","content":"image_url file_id"}]}`:                              {},
+	`{"tools":[{"type":"function","function":{"parameters":{"properties":{"file_id":{"type":"image"}}}}}]}`: {Tools: true},
+	`{"tools":[],"functions":[]}`:                                                                  {},
+	`{"functions":[{"name":"f"}]}`:                                                                 {Tools: true},
+	`{"response_format":{"type":"json_schema","json_schema":{}}}`:                                  {Schema: true},
+	`{"response_format":{"type":"json_object"}}`:                                                   {},
+	`{"text":{"format":{"type":"json_schema"}}}`:                                                   {Schema: true},
+	`{"output_format":{"type":"json_schema","schema":{}}}`:                                         {Schema: true},
+	`{"generationConfig":{"responseSchema":{"type":"object"}}}`:                                    {Schema: true},
+	`{"generation_config":{"response_json_schema":{}}}`:                                            {Schema: true},
+	`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:…"}}]}]}`: {Images: true},
+	`{"messages":[{"role":"user","content":[{"type":"tool_result","content":[{"type":"image","source":{"type":"base64"}}]}]}]}`: {Images: true},
+	`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`:                                            {Images: true},
+	`{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png","data":"…"}}]}]}`:                                             {Images: true},
+	`{"previous_response_id":"resp_1","input":"go on"}`:                                                                         {Held: "previous_response_id"},
+	`{"previous_response_id":null,"conversation":"","cachedContent":""}`:                                                        {},
+	`{"conversation":{"id":"c"}}`:                                                               {Held: "conversation"},
+	`{"input":[{"type":"reasoning","encrypted_content":"gAAA"}]}`:                               {Held: "encrypted_content"},
+	`{"contents":[{"parts":[{"text":"x","thoughtSignature":"sig"}]}]}`:                          {Held: "thoughtSignature"},
+	`{"messages":[{"content":[{"type":"document","source":{"type":"file","file_id":"f_1"}}]}]}`: {Held: "file_id"},
+	`{"contents":[{"parts":[{"fileData":{"fileUri":"https://…"}}]}]}`:                           {Held: "fileUri", Images: true},
+	``:                      {},
+	`null`:                  {},
+	`[1]`:                   {},
+	`{"tools":`:             {},
+	"--boundary\r\nfile_id": {},
+}
+
+func TestNeeds(t *testing.T) {
+	for body, want := range needs {
+		if got := gateway.NeedsOf([]byte(body)); got != want {
+			t.Errorf("%s: %+v, want %+v", body, got, want)
+		}
+	}
+}
+
+// Any body is read without a panic, and to the same effect twice.
+func FuzzNeeds(f *testing.F) {
+	for body := range needs {
+		f.Add([]byte(body))
+	}
+	f.Add([]byte(strings.Repeat(`{"a":[`, 5000)))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if a, b := gateway.NeedsOf(body), gateway.NeedsOf(body); a != b {
+			t.Errorf("%+v, then %+v", a, b)
+		}
+	})
+}

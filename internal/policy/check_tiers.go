@@ -1,0 +1,53 @@
+package policy
+
+import "fmt"
+
+// contracts warns of tiers that can never answer in the place of the first one, or of which nobody has said that they may: what is
+// decided at a failure (package fallback) is known before.
+func (k *checker) contracts(path string, w *Workflow) {
+	if len(w.Tiers) < 2 {
+		return
+	}
+	if !w.Fallback.AllowedBeforeFirstToken {
+		k.warn(item(path+".tiers", 1), "never answers: fallback.allowed_before_first_token is false", "remove the further tiers, or allow fallback")
+		return
+	}
+	first := &w.Tiers[0]
+	for i := 1; i < len(w.Tiers); i++ {
+		t, at := &w.Tiers[i], item(path+".tiers", i)
+		if w.Fallback.RequireDataBoundaryMatch {
+			k.boundary(at, first.DataBoundary, t.DataBoundary)
+		}
+		if t.QualityClass != first.QualityClass && w.Fallback.Contract.ID == "" {
+			k.warn(k.fieldOr(at, "quality_class"), fmt.Sprintf("is %s, and that of tiers[0] %s: nobody has approved that it answers in its place", classOf(t.QualityClass),
+				classOf(first.QualityClass)), `give both the same, or write fallback: {contract: {id: "…", approver: "…"}}`)
+		}
+	}
+}
+
+func (k *checker) boundary(at, first, own string) {
+	const remedy = "give both the same, or write fallback: {require_data_boundary_match: false}"
+	switch {
+	case first == own:
+	case first == "" || own == "":
+		k.warn(k.fieldOr(at, "data_boundary"), fmt.Sprintf("is %s, and that of tiers[0] %s: whether data may go there is not known, so that it never answers in its place",
+			classOf(own), classOf(first)), remedy)
+	default:
+		k.warn(k.fieldOr(at, "data_boundary"), fmt.Sprintf("is %s, and that of tiers[0] %s: data may not go there, so that it never answers in its place", own, first), remedy)
+	}
+}
+
+// fieldOr is the path of a tier's field where that is written, else of the tier.
+func (k *checker) fieldOr(at, field string) string {
+	if k.c.Written(at + "." + field) {
+		return at + "." + field
+	}
+	return at
+}
+
+func classOf(class string) string {
+	if class == "" {
+		return "not written"
+	}
+	return class
+}
