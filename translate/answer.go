@@ -43,6 +43,18 @@ const (
 	refused           // cut off, or never begun, for its content
 )
 
+// Usage counts the tokens of an answer. It is not known where the far side has not said it.
+type Usage struct {
+	Known         bool
+	Input, Output int64 // with those below
+	Cached        int64 // of the input: read from the provider's prompt cache
+	Thought       int64 // of the output
+}
+
+func (u usage) public() Usage {
+	return Usage{Known: u.known, Input: u.in, Output: u.out, Cached: u.cached, Thought: u.thought}
+}
+
 // usage counts tokens. in includes cached and written, out includes thought.
 type usage struct {
 	known                             bool
@@ -57,6 +69,8 @@ type decoder interface {
 	event(value) error
 	// stop is called at the API's own word for the end of a stream, where it stands in an event without JSON.
 	stop() error
+	// used is what was said of the usage so far.
+	used() Usage
 	// over is true once the answer has ended: what follows says nothing.
 	over() bool
 	// close is called at the end of a stream. Its error is ErrCut if the answer was not finished.
@@ -171,7 +185,8 @@ func (o *origin) mismatch(field, rule string) error {
 	return &Mismatch{From: o.call.To, To: o.call.From, Field: field, Rule: rule}
 }
 
-func (o *origin) over() bool { return o.ended }
+func (o *origin) over() bool  { return o.ended }
+func (o *origin) used() Usage { return o.last.usage.public() }
 
 // end ends the answer. A model that called a tool waits for it, whatever word its server has for that.
 func (o *origin) end() {

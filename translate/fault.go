@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,7 +34,13 @@ type Fault struct {
 	Kind    Kind   // what it means
 	Code    string // the far side's own word, or ""
 	Message string // the far side's, as it came
+	// Data is the far side's document, as it came, up to 64 KiB of it; nil where it sent none of its API. Whoever knows that API
+	// reads more of it, such as how long to wait.
+	Data []byte
 }
+
+// faultBytes bounds Fault.Data.
+const faultBytes = 64 << 10
 
 func (f *Fault) Error() string { return fmt.Sprintf("%v: %s: %s", ErrFault, f.Kind, f.Message) }
 
@@ -70,7 +77,7 @@ func (c *Call) report(v value, status int) *Fault {
 	default:
 		return nil
 	}
-	f := &Fault{Message: e.get("message").text(), Code: e.get("code").text()}
+	f := &Fault{Message: e.get("message").text(), Code: e.get("code").text(), Data: bytes.Clone(v[:min(len(v), faultBytes)])}
 	words := []string{f.Code, e.get("status").text(), e.get("type").text()}
 	if n := e.get("code"); status == 0 && n.number() {
 		status = int(n.int())

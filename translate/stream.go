@@ -44,8 +44,8 @@ func (c *Call) Events() *Events {
 // Feed takes the next bytes of the far side's stream and returns the bytes for the client that follow from them, often none.
 // They are valid until the next call.
 //
-// An error ends the stream: the bytes then end with an event that reports it in the client's form, unless the client has its
-// whole answer already. It is a [*Fault] that the far side reported, a [*Mismatch], or wraps ErrMalformed or sse.ErrTooLarge.
+// An error ends the stream. With a [*Fault] the bytes end with an event that reports it in the client's form; a [*Mismatch], or
+// what wraps ErrMalformed or sse.ErrTooLarge, is for the caller to tell (see [Events.Fail]). Behind the answer's end nothing fails.
 func (e *Events) Feed(p []byte) ([]byte, error) {
 	if e.out = e.out[:0]; cap(e.out) > keepCap {
 		e.out = nil
@@ -64,34 +64,56 @@ func (e *Events) Close() ([]byte, error) {
 		return e.out, e.err
 	}
 	e.settle(e.p.Close(e.event))
-	if e.err == nil && len(e.stray) > 0 && !e.d.over() {
-		if v := parse(e.stray); v != nil {
-			if f := e.call.reported(v); f != nil {
-				e.settle(f)
-			}
-		}
-	}
+	e.settle(e.unsaid())
 	if e.err == nil {
-		if err := e.d.close(); err != nil {
-			e.err = err
-		}
+		e.err = e.d.close()
 	}
 	return e.out, e.err
 }
+
+// Broken ends a stream whose connection broke off. An error that the far side was about to report is told as by Close; else,
+// unless the client has its whole answer, the error is ErrCut: what came is not the answer, however near to its end it was.
+func (e *Events) Broken() ([]byte, error) {
+	e.out = e.out[:0]
+	if e.err == nil {
+		e.settle(e.unsaid())
+	}
+	if e.err == nil && !e.d.over() {
+		e.err = ErrCut
+	}
+	return e.out, e.err
+}
+
+// unsaid is the error in what was never dispatched: an event without its blank line, or lines outside any event.
+func (e *Events) unsaid() error {
+	if e.err != nil || e.d.over() {
+		return nil
+	}
+	rest, _ := e.p.Rest()
+	for _, b := range [][]byte{rest.Data, e.stray} {
+		if v := parse(validUTF8(b)); v != nil {
+			if f := e.call.reported(v); f != nil {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// Usage is what the far side has said of the tokens so far.
+func (e *Events) Usage() Usage { return e.d.used() }
 
 // Fail is an event that ends the stream with an error, in the client's form.
 func (e *Events) Fail(f *Fault) []byte { return e.call.errorEvent(nil, f) }
 
 func (e *Events) settle(err error) {
-	if err == nil {
+	if err == nil || e.err != nil || e.d.over() {
 		return
 	}
 	e.err = err
-	f := &Fault{}
-	if !errors.As(err, &f) {
-		f = &Fault{Status: 502, Kind: Server, Message: err.Error()}
+	if f := (*Fault)(nil); errors.As(err, &f) {
+		e.out = e.call.errorEvent(e.out, f)
 	}
-	e.out = e.call.errorEvent(e.out, f)
 }
 
 func (e *Events) event(ev sse.Event) error {

@@ -264,7 +264,7 @@ func TestEndOfStream(t *testing.T) {
 	}
 }
 
-// What the client's API has no words for ends the stream with an error in its own.
+// What the client's API has no words for ends the stream; what the far side reports does so with an error in the client's words.
 func TestStreamMismatch(t *testing.T) {
 	start := `data: {"type":"message_start","message":{"id":"m","model":"x","usage":{}}}` + "\n\n"
 	chunk := func(choice string) string { return `data: {"id":"c","choices":[{"index":0,` + choice + `}]}` + "\n\n" }
@@ -300,9 +300,50 @@ func TestStreamMismatch(t *testing.T) {
 		if !errors.Is(err, m.want) {
 			t.Errorf("%s: error %v", m.stream, err)
 		}
-		if got := listen(t, m.from, out); got.Error == "" || got.Ended {
+		if got := listen(t, m.from, out); (got.Error != "") != (m.want == ErrFault) || got.Ended {
 			t.Errorf("%s: told %+v", m.stream, got)
 		}
+	}
+}
+
+// A connection that breaks ends no answer, however much of it came; an error that was on its way is told.
+func TestBroken(t *testing.T) {
+	text := `data: {"responseId":"r","modelVersion":"g","candidates":[{"content":{"parts":[{"text":"a"}]}%s}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":3,"thoughtsTokenCount":2}}` + "\n\n"
+	whole := fmt.Sprintf(text, `,"finishReason":"STOP"`)
+	report := `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"later","details":[{"retryDelay":"7s"}]}}`
+	for stream, want := range map[string]error{
+		"": ErrCut, fmt.Sprintf(text, ""): ErrCut, whole: ErrCut,
+		fmt.Sprintf(text, "") + "data: " + report: ErrFault, fmt.Sprintf(text, "") + report + "\n": ErrFault,
+	} {
+		for name, end := range map[string]func(*Events) ([]byte, error){"broken": (*Events).Broken, "closed": (*Events).Close} {
+			e := newCall(t, OpenAIChat, GeminiGenerate).Events()
+			out, err := e.Feed([]byte(stream))
+			told := string(out)
+			if err == nil {
+				out, err = end(e)
+				told += string(out)
+			}
+			want := want
+			if name == "closed" && stream == whole {
+				want = nil
+			}
+			if got := listen(t, OpenAIChat, told); !errors.Is(err, want) || got.Ended != (want == nil) || (got.Error != "") != (want == ErrFault) {
+				t.Errorf("%q %s: %v, told %+v", stream, name, err, got)
+			}
+			if f := (*Fault)(nil); errors.As(err, &f) && string(f.Data) != report {
+				t.Errorf("the far side's document: %s", f.Data)
+			}
+			if u := e.Usage(); stream != "" && u != (Usage{Known: true, Input: 7, Output: 5, Thought: 2}) {
+				t.Errorf("usage %+v", u)
+			}
+		}
+	}
+	e := newCall(t, AnthropicMessages, OpenAIChat).Events()
+	if _, err := e.Feed([]byte(`data: {"id":"c","choices":[{"index":0,"delta":{"content":"a"},"finish_reason":"stop"}]}` + "\n\ndata: [DONE]\n\n" + `data: {"error":{}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := e.Broken(); err != nil || len(out) > 0 {
+		t.Errorf("behind the answer: %q, %v", out, err)
 	}
 }
 
