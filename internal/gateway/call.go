@@ -30,6 +30,8 @@ type call struct {
 	tool   *toolRoute // of an HTTP tool's call
 	path   string     // for the provider, without the prefix
 	spec   provider.Call
+	// translated is the request in the words of target, nil where that speaks the client's.
+	translated *translation
 	model  string // spec.Model as headers and rows show it
 	tenant string
 	owner  string

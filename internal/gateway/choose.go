@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ func (c *call) choose() *Error {
 		return c.chooseTool()
 	}
 	c.spec = provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery,
-		Header: c.r.Header, Body: c.body, Wire: c.target.wire})
+		Header: c.r.Header, Body: c.body, Wire: c.spoken()})
 	c.model = plainName(c.spec.Model)
 	switch cfg := c.g.policy; {
 	case c.job != nil: // whose workflow is on record
@@ -56,15 +57,28 @@ func (c *call) allowed(name string) *Error {
 	return nil
 }
 
-// tier applies the workflow's only tier: another provider of the same wire format, another model.
+// spoken is the wire format of the request. A job's target is its tier's provider, which may speak another.
+func (c *call) spoken() provider.Wire {
+	if c.job != nil {
+		return cmp.Or(wireOf(c.job.Op.Head().Endpoint), c.target.wire)
+	}
+	return c.target.wire
+}
+
+// tier applies the workflow's only tier: another provider, another model.
 func (c *call) tier() *Error {
 	t := onlyTier(c.wf)
-	if t == nil || t.Provider == "" || t.Provider == c.target.conf.Name {
+	if t == nil || t.Provider == "" {
 		return nil
 	}
 	to := c.g.providers[t.Provider]
-	if to.wire != c.target.wire {
-		return errorf(CodeContract, "the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire)
+	if to.wire != c.spec.Wire {
+		if err := c.translate(t, to); err != nil {
+			return err
+		}
+	}
+	if to == c.target {
+		return nil
 	}
 	c.target = to
 	if mutant.On("job-forgets-its-submitter") {

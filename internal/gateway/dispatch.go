@@ -60,17 +60,7 @@ var hopByHop = map[string]bool{
 // outbound is the request as it goes to the provider (interface.md §2).
 func (c *call) outbound() *upstream.Request {
 	t := c.target
-	h := make(http.Header, len(c.r.Header)+2)
-	forwardHeaders(h, c.r.Header)
-	query := c.r.URL.RawQuery
-	if t.owns || !c.g.guard.Open() {
-		for _, name := range credentialHeaders {
-			delete(h, name)
-		}
-		if !t.tool { // whose parameters are its own
-			query = credentialless(query)
-		}
-	}
+	h, path, query, body := c.told()
 	if t.key != "" {
 		t.authorize(h)
 	}
@@ -82,15 +72,35 @@ func (c *call) outbound() *upstream.Request {
 	if c.effect == ledger.EffectExternal && c.key != "" {
 		set(h, "Idempotency-Key", idempotency.OutboundKey(c.g.secret, c.key))
 	}
-	path, body := c.asServed()
 	return &upstream.Request{Method: c.r.Method, Target: t.upstreamURL(path, query), Header: h, Body: body}
+}
+
+// told is what the client said, in its own words or in those of its tier.
+func (c *call) told() (h http.Header, path, query string, body []byte) {
+	if t := c.translated; t != nil {
+		path, query = t.address()
+		return t.header(c.r.Header), path, query, t.Body
+	}
+	h = make(http.Header, len(c.r.Header)+2)
+	forwardHeaders(h, c.r.Header)
+	query = c.r.URL.RawQuery
+	if c.target.owns || !c.g.guard.Open() {
+		for _, name := range credentialHeaders {
+			delete(h, name)
+		}
+		if !c.target.tool { // whose parameters are its own
+			query = credentialless(query)
+		}
+	}
+	path, body = c.asServed()
+	return h, path, query, body
 }
 
 // markMetadata writes into a chat completion that is stored by what it is found again, where the workflow wants that (reconcile.metadata). The
 // fingerprint is of what was asked; the log says what was added to it. The mark is of this operation alone: the key may come again.
 func (c *call) markMetadata() {
 	r, e := c.wf.Reconcile, c.exec
-	if r == nil || !r.Metadata || c.target.tool || c.endpointName() != "chat.completions" || !e.op.Head().Hold {
+	if r == nil || !r.Metadata || c.target.tool || c.translated != nil || c.endpointName() != "chat.completions" || !e.op.Head().Hold {
 		return
 	}
 	value := idempotency.OutboundKey(c.g.secret, e.op.ID())
@@ -178,7 +188,7 @@ func (c *call) run() *Error {
 	if c.r.Context().Err() != nil && e.attached() == 1 && !mutant.On("dispatch-for-nobody") {
 		return c.nobodyWaits()
 	}
-	e.request, e.target = c.outbound(), c.target
+	e.request, e.target, e.translated = c.outbound(), c.target, c.translated
 	c.markMetadata()
 	if e.key == "" {
 		e.key = e.op.ID()

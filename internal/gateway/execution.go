@@ -49,8 +49,9 @@ type execution struct {
 
 	overflow func() // told that the answer is no longer kept; nil where clients are being answered already
 
-	request *upstream.Request
-	target  *target
+	request    *upstream.Request
+	target     *target
+	translated *translation // nil where the target speaks its clients' words
 	ctx     context.Context // of the running attempt
 	cancel  context.CancelCauseFunc
 	watch   *watch
@@ -297,15 +298,28 @@ func (e *execution) attempt() *outcome {
 	defer resp.Body.Close()
 	format := e.formatOf(resp)
 	switch {
+	case e.translated != nil && resp.Status >= 200 && resp.Status <= 299 && hidden(resp):
+		return e.notAnAnswer("in the coding "+header(resp, "Content-Encoding"), header(resp, "Content-Type"))
 	case e.spec.Wire == provider.Tool && resp.Status >= 200 && resp.Status <= 299:
 		return e.plain(resp, provider.Opaque) // whole, whatever it says that it is
 	case resp.Status < 200 || resp.Status > 299:
 		return e.refusedByProvider(resp)
+	case format == provider.SSE && e.translated != nil:
+		e.tell(resp)
+		return e.stream(resp, format)
 	case format == provider.SSE || format == provider.JSONArray:
 		return e.stream(resp, format)
 	default:
 		return e.plain(resp, format)
 	}
+}
+
+// asked is the call as the provider reads it that answers.
+func (e *execution) asked() *provider.Call {
+	if e.translated != nil {
+		return &e.translated.spec
+	}
+	return &e.spec
 }
 
 // send puts the request on the wire, unless a fault is injected into the route.

@@ -78,7 +78,10 @@ func (g *edition) jobCandidate(head *ledger.Intent) (*call, *Error) {
 func (c *call) sameFormat() *Error {
 	head := c.job.Op.Head()
 	from := c.g.providers[head.Provider]
-	if from != nil && from.wire != c.target.wire || !understands(c.target, head) {
+	switch t := onlyTier(c.wf); {
+	case t != nil && t.Provider != "" && translates(head.Endpoint, c.target.wire):
+		return nil
+	case from != nil && from.wire != c.target.wire, !understands(c.target, head):
 		return absentf("its provider %s speaks %s now, and its request is another's", c.target.conf.Name, c.target.wire)
 	}
 	return nil

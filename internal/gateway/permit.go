@@ -188,7 +188,8 @@ func (c *call) attempt() intent.Attempt {
 	if t := onlyTier(c.wf); t != nil {
 		tier, model = cmp.Or(t.Name, tier), cmp.Or(t.Model, model)
 	}
-	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + c.spec.Endpoint + "/" + c.mark(), Tier: tier, Model: model}
+	endpoint := endpointAt(c.spec.Endpoint, c.target.wire, c.spec.Stream)
+	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + endpoint + "/" + c.mark(), Tier: tier, Model: model}
 }
 
 // mark tells routes apart by the credential that goes out (semantics 34).
@@ -196,8 +197,8 @@ func (c *call) mark() string {
 	switch {
 	case c.target.owns:
 		return c.target.mark
-	case !c.g.guard.Open():
-		return c.g.nobody // ours, which is not forwarded
+	case !c.g.guard.Open(), c.translated != nil:
+		return c.g.nobody // ours, which is not forwarded, or one of another API
 	case c.g.guard.tenant == "" && len(c.tenant) > 10:
 		return c.tenant[2:10] // the same hash
 	}

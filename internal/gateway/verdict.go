@@ -53,7 +53,8 @@ func (e *execution) judge(status int, header map[string][]string, body []byte) v
 
 // received is an answer of which no client has seen anything, as package signal takes it.
 func (e *execution) received(status int, header map[string][]string, body []byte) signal.Answer {
-	return signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(),
+	asked := e.asked()
+	return signal.Answer{Provider: string(asked.Wire), Endpoint: e.request.Method + " " + asked.Path, ReceivedAt: time.Now(),
 		Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
 }
 
@@ -190,7 +191,8 @@ func (e *execution) transportSignal(err, cause error, ue *upstream.Error) signal
 	case cause != nil || ue != nil && ue.Timeout:
 		t.Error = "timeout"
 	}
-	return signal.Classify(signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
+	asked := e.asked()
+	return signal.Classify(signal.Answer{Provider: string(asked.Wire), Endpoint: e.request.Method + " " + asked.Path,
 		ReceivedAt: time.Now(), Phase: signal.NoResponse, Transport: t})
 }
 
