@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ func (c *call) choose() *Error {
 		return c.chooseTool()
 	}
 	c.spec = provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery,
-		Header: c.r.Header, Body: c.body, Wire: c.spoken()})
+		Header: c.r.Header, Body: c.body, Wire: c.from.wire})
 	c.model = plainName(c.spec.Model)
 	switch cfg := c.g.policy; {
 	case c.job != nil: // whose workflow is on record
@@ -40,7 +39,7 @@ func (c *call) choose() *Error {
 	if err := c.allowed(c.wf.Name); err != nil {
 		return err
 	}
-	if err := c.tier(); err != nil {
+	if err := c.plan(); err != nil {
 		return err
 	}
 	c.obeyAnnounced()
@@ -55,36 +54,6 @@ func (c *call) allowed(name string) *Error {
 		return errorf(CodeForbidden, "this credential may not use the workflow %q", name)
 	}
 	return nil
-}
-
-// spoken is the wire format of the request. A job's target is its tier's provider, which may speak another.
-func (c *call) spoken() provider.Wire {
-	if c.job != nil {
-		return cmp.Or(wireOf(c.job.Op.Head().Endpoint), c.target.wire)
-	}
-	return c.target.wire
-}
-
-// tier applies the workflow's only tier: another provider, another model.
-func (c *call) tier() *Error {
-	t := onlyTier(c.wf)
-	if t == nil || t.Provider == "" {
-		return nil
-	}
-	to := c.g.providers[t.Provider]
-	if to.wire != c.spec.Wire {
-		if err := c.translate(t, to); err != nil {
-			return err
-		}
-	}
-	if to == c.target {
-		return nil
-	}
-	c.target = to
-	if mutant.On("job-forgets-its-submitter") {
-		c.by = nil
-	}
-	return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
 }
 
 func keyers(cfg *policy.Config) (map[string]*idempotency.Keyer, error) {

@@ -49,13 +49,13 @@ type execution struct {
 
 	overflow func() // told that the answer is no longer kept; nil where clients are being answered already
 
-	request    *upstream.Request
-	target     *target
-	translated *translation // nil where the target speaks its clients' words
+	request *upstream.Request
+	target  *target
 	ctx     context.Context // of the running attempt
 	cancel  context.CancelCauseFunc
 	watch   *watch
 
+	course    *course
 	nest      nest
 	next      intent.Attempt // as the next attempt is written down
 	barred    *barred        // what the first attempt waits for
@@ -74,9 +74,10 @@ type execution struct {
 	impatient bool // the budget is the caller's own, shorter than the policy's
 	finished  chan struct{}
 
-	followers atomic.Int64 // requests that repeated it while it ran
-	draining  atomic.Bool  // finished for a client that left
-	refs      atomic.Int32 // clients; the execution itself, until it has ended and until its record has landed
+	followers atomic.Int64           // requests that repeated it while it ran
+	draining  atomic.Pointer[drains] // where it is finished for a client that left
+	at        atomic.Pointer[tier]   // whose slots it has
+	refs      atomic.Int32           // clients; the execution itself, until it has ended and until its record has landed
 	mu        sync.Mutex
 	clients   int
 	resting   bool  // between two attempts, or before the first: nothing is on its way
@@ -86,6 +87,8 @@ type execution struct {
 	spent     bool  // its clients may have heard of a failure that is not on record yet
 	served    string
 	fallback  string    // what was decided about other tiers
+	because   string    // why another tier than the first was asked
+	left      string    // the tiers that did not answer
 	seen      *sighting // under its derived key
 	answered  *stored
 	word      lateWord // what is to land
@@ -94,7 +97,7 @@ type execution struct {
 // newExecution prepares what c asks for. The caller is its first client.
 func (g *edition) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
-		keep: c.key != "", rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
+		keep: c.key != "", course: c.course, rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
 	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e
@@ -106,6 +109,10 @@ func (e *execution) took(op *intent.Op, began time.Time) {
 	e.mu.Lock()
 	e.op, e.began, e.tries, e.served = op, began, st.Attempt, st.ServedModel
 	e.mu.Unlock()
+	e.tell()
+	if e.barred == nil {
+		e.course.begun(st.Tier)
+	}
 }
 
 // hold adds a client.
@@ -140,7 +147,11 @@ func (e *execution) counted() {
 
 // undrain asks draining first: a follower may come before its leader has a nest.
 func (e *execution) undrain() bool {
-	return e.draining.Load() && e.nest.tier.drains.remove(e)
+	d := e.draining.Swap(nil)
+	if d != nil {
+		d.remove(e)
+	}
+	return d != nil
 }
 
 // shelve says where a stream stands for which nobody waits.
@@ -166,8 +177,8 @@ func (e *execution) leave() {
 		e.stop(errGone)
 	case e.wf.OnDisconnect == policy.Cancel:
 		e.stop(errClientsGone)
-	case e.effect == ledger.EffectGeneration && e.nest.tier != nil:
-		e.nest.tier.drains.add(e)
+	case e.effect == ledger.EffectGeneration && e.at.Load() != nil:
+		e.at.Load().drain(e)
 	}
 }
 
@@ -298,14 +309,14 @@ func (e *execution) attempt() *outcome {
 	defer resp.Body.Close()
 	format := e.formatOf(resp)
 	switch {
-	case e.translated != nil && resp.Status >= 200 && resp.Status <= 299 && hidden(resp):
+	case e.crosses() != nil && resp.Status >= 200 && resp.Status <= 299 && hidden(resp):
 		return e.notAnAnswer("in the coding "+header(resp, "Content-Encoding"), header(resp, "Content-Type"))
 	case e.spec.Wire == provider.Tool && resp.Status >= 200 && resp.Status <= 299:
 		return e.plain(resp, provider.Opaque) // whole, whatever it says that it is
 	case resp.Status < 200 || resp.Status > 299:
 		return e.refusedByProvider(resp)
-	case format == provider.SSE && e.translated != nil:
-		e.tell(resp)
+	case format == provider.SSE && e.crosses() != nil:
+		e.tellStream(resp)
 		return e.stream(resp, format)
 	case format == provider.SSE || format == provider.JSONArray:
 		return e.stream(resp, format)
@@ -316,11 +327,14 @@ func (e *execution) attempt() *outcome {
 
 // asked is the call as the provider reads it that answers.
 func (e *execution) asked() *provider.Call {
-	if e.translated != nil {
-		return &e.translated.spec
+	if t := e.crosses(); t != nil {
+		return &t.spec
 	}
 	return &e.spec
 }
+
+// crosses is the translation between the execution's clients and the tier that it is at; nil where both speak one format.
+func (e *execution) crosses() *translation { return e.course.leg().crosses }
 
 // send puts the request on the wire, unless a fault is injected into the route.
 func (e *execution) send() (*upstream.Response, error) {
@@ -369,6 +383,9 @@ func (e *execution) unmade() {
 	e.mu.Lock()
 	e.tries = max(0, e.tries-1)
 	e.mu.Unlock()
+	if k := e.course; k.tries != nil {
+		k.tries[k.leg().name]--
+	}
 }
 
 // serves notes the model that the answer names.

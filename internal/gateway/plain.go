@@ -101,7 +101,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if !p.Complete {
 		return e.notAnAnswer(string(p.Fault), contentType)
 	}
-	if e.translated != nil {
+	if e.crosses() != nil {
 		answer, o := e.tellPlain(resp, body)
 		if o != nil {
 			return o
@@ -154,7 +154,7 @@ func (e *execution) partial() *ledger.Body {
 // oversized ends an answer that is larger than may be held: an external one is unknown; a generation is
 // forwarded whole, and its recording dropped.
 func (e *execution) oversized(resp *upstream.Response) *outcome {
-	if e.effect == ledger.EffectExternal || e.translated != nil { // half a document has no translation
+	if e.effect == ledger.EffectExternal || e.crosses() != nil { // half a document has no translation
 		return &outcome{verdict: verdict{end: ledger.AttemptUnknown, status: resp.Status, kind: string(CodeAnswerTooLarge),
 			reason: errTooLarge.Error(), rule: "limits.max_response_bytes"},
 			how: ending{fail: tooLargeToKeep()}, body: e.partial()}
@@ -214,7 +214,7 @@ func (e *execution) refusedByProvider(resp *upstream.Response) *outcome {
 		resp.Header = jsonHeader(resp.Header)
 		body = (&provider.Error{Code: v.kind, Status: resp.Status,
 			Message: "the provider answered " + strconv.Itoa(resp.Status) + "; the rest of its error did not come"}).Body(&e.spec)
-	} else if e.translated != nil {
+	} else if e.crosses() != nil {
 		status, body = e.tellError(resp, resp.Status, body)
 	}
 	return e.passError(v, status, resp, body)
@@ -229,7 +229,7 @@ func (e *execution) errorInside(resp *upstream.Response, body []byte, kind strin
 	v := e.judge(resp.Status, came, said)
 	v.inside(e.target.hidden.Text(kind), e.effect == ledger.EffectExternal)
 	status := errorStatus(said, kind)
-	if e.translated != nil {
+	if e.crosses() != nil {
 		status, body = e.tellError(resp, status, body)
 	}
 	return e.passError(v, status, resp, body)

@@ -25,10 +25,10 @@ type telling struct {
 	err error     // how this one ends, behind out
 }
 
-// tell puts a stream in the client's words in the place of a response's.
-func (e *execution) tell(resp *upstream.Response) {
-	resp.Body = &telling{Body: resp.Body, events: e.translated.Events(), moved: func() { e.watch.progress() }}
-	resp.Header = e.translated.heard(resp.Header, "text/event-stream")
+// tellStream puts a stream in the client's words in the place of a response's.
+func (e *execution) tellStream(resp *upstream.Response) {
+	resp.Body = &telling{Body: resp.Body, events: e.crosses().Events(), moved: func() { e.watch.progress() }}
+	resp.Header = e.crosses().heard(resp.Header, "text/event-stream")
 }
 
 // Read implements upstream.Body.

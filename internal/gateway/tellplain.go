@@ -14,27 +14,27 @@ import (
 
 // tellPlain is a provider's whole answer in its client's words, which take its place in the recording.
 func (e *execution) tellPlain(resp *upstream.Response, body []byte) ([]byte, *outcome) {
-	answer, err := e.translated.Answer(body)
+	answer, err := e.crosses().Answer(body)
 	var fault *translate.Fault
 	switch {
 	case errors.As(err, &fault): // which only a model's own word for its end says
 		v := e.judge(errorStatus(nil, fault.Code), resp.Header, nil)
 		v.inside(fault.Code, e.effect == ledger.EffectExternal)
-		resp.Header = e.translated.heard(resp.Header, provider.ContentType)
-		return nil, e.passError(v, fault.Status, resp, e.translated.ErrorBody(fault))
+		resp.Header = e.crosses().heard(resp.Header, provider.ContentType)
+		return nil, e.passError(v, fault.Status, resp, e.crosses().ErrorBody(fault))
 	case err != nil:
 		v, fail := notTold(err, resp.Status)
 		return nil, &outcome{verdict: v, how: ending{fail: fail}, body: e.partial()}
 	}
 	e.rec.replace(answer)
-	resp.Header = e.translated.heard(resp.Header, provider.ContentType)
+	resp.Header = e.crosses().heard(resp.Header, provider.ContentType)
 	return answer, nil
 }
 
 // tellError is a provider's error in its client's words, with the status that the client's API has for it.
 func (e *execution) tellError(resp *upstream.Response, status int, body []byte) (int, []byte) {
-	resp.Header = e.translated.heard(resp.Header, provider.ContentType)
-	return e.translated.refusal(status, body)
+	resp.Header = e.crosses().heard(resp.Header, provider.ContentType)
+	return e.crosses().refusal(status, body)
 }
 
 // untellable says that an answer came, and cannot be told.

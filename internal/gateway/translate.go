@@ -3,11 +3,11 @@ package gateway
 import (
 	"cmp"
 	"crypto/rand"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
@@ -66,7 +66,7 @@ func endpointAt(endpoint string, to provider.Wire, stream bool) string {
 	return wire.Generate
 }
 
-// told is a request of endpoint in the words of provider p. What cannot be told is a *translate.Mismatch.
+// told is a request of endpoint in the words of provider p. The error says by field and rule what cannot be told.
 func told(endpoint string, p *policy.Provider, model string, body []byte, limits *policy.Limits) (*translation, error) {
 	to := provider.Wire(p.Type)
 	if !translates(endpoint, to) {
@@ -159,22 +159,7 @@ func (t *translation) refusal(status int, body []byte) (int, []byte) {
 	return f.Status, t.ErrorBody(f)
 }
 
-// translate has the call told to its only tier. What is only observed goes as it came.
-func (c *call) translate(t *policy.Tier, to *target) *Error {
-	if c.wf.Mode == policy.Observe {
-		return errorf(CodeContract, "the tier %s speaks %s, the request is %s, and mode: observe changes nothing; nothing was sent", t.Name, to.wire, c.spec.Wire)
-	}
-	var err error
-	if c.translated, err = told(c.spec.Endpoint, to.conf, cmp.Or(t.Model, c.spec.Model), c.body, &c.g.policy.Limits); err != nil {
-		return untold(t, err)
-	}
-	return nil
-}
-
-// untold is the refusal of a call that its only tier cannot be told.
-func untold(t *policy.Tier, err error) *Error {
-	if errors.Is(err, translate.ErrMalformed) {
-		return errorf(CodeInvalidRequest, "the request cannot be translated for the tier %s: %v", t.Name, err)
-	}
-	return errorf(CodeContract, "the tier %s speaks another API; nothing was sent: %v", t.Name, err)
+// unsaid is a tier that a request cannot be told to.
+func unsaid(err error) *fallback.Lack {
+	return &fallback.Lack{Rule: "tiers.provider", Reason: "the request cannot be said in its format: " + err.Error()}
 }

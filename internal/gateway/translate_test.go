@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,8 +170,13 @@ func (d direction) checkRecord(t *testing.T, r *rig, a *answered) {
 	if rec.UsageIn <= 0 || rec.UsageOut <= 0 || rec.ServedModel == "" || rec.Outcome != ledger.OutcomeSuccess {
 		t.Errorf("%v: on record: usage %d, %d, model %q, %v", d, rec.UsageIn, rec.UsageOut, rec.ServedModel, rec.Outcome)
 	}
-	if rec.Provider != d.far {
-		t.Errorf("%v: on record as %s", d, rec.Provider)
+	events, err := r.store.History(t.Context(), rec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := map[string]string{"openai": "/chat.completions/", "anthropic": "/messages/", "gemini": "enerateContent/"}[d.far]
+	if !slices.ContainsFunc(events, func(e ledger.Event) bool { return strings.HasPrefix(e.Route, d.far+"/") && strings.Contains(e.Route, endpoint) }) {
+		t.Errorf("%v: no event of a route of the far side's: %+v", d, events)
 	}
 }
 
@@ -315,8 +321,8 @@ func TestNotTranslated(t *testing.T) {
 		{"what is stored", direction{"openai", "gemini"}.ask("x", false, `,"store":true`), "store"},
 		{"responses", request{path: "/v1/responses", body: `{"model":"gpt-5","input":"op=x"}`}.workflow("anthropic"), "responses"},
 		{"embeddings", request{path: "/v1/embeddings", body: `{"model":"e","input":"op=x"}`}.workflow("gemini"), "embeddings"},
-		{"tokens", request{path: "/v1/messages/count_tokens", body: `{"model":"c","messages":[]}`}.with("Anthropic-Version", "2023-06-01").workflow("openai"), "count_tokens"},
-		{"mode: observe", direction{"openai", "observed"}.ask("x", false), "observe"},
+		{"tokens", request{path: "/v1/messages/count_tokens", body: `{"model":"c","messages":[]}`}.with("Anthropic-Version", "2023-06-01").workflow("openai"), "speaks"},
+		{"mode: observe", direction{"openai", "observed"}.ask("x", false), "speaks"},
 	} {
 		a := r.must(x.q, http.StatusBadGateway)
 		if a.code() != string(gateway.CodeContract) || !strings.Contains(string(a.body), x.field) || a.header.Get("Holdfast-Safe-To-Retry") != "no" {
@@ -326,8 +332,8 @@ func TestNotTranslated(t *testing.T) {
 	if n := r.sim.Stats().Total.Calls; n > 0 {
 		t.Errorf("%d calls were sent", n)
 	}
-	a := r.must(direction{"openai", "anthropic"}.ask("x", false, `,`), http.StatusBadRequest)
-	if a.code() != string(gateway.CodeInvalidRequest) {
+	a := r.must(direction{"openai", "anthropic"}.ask("x", false, `,`), http.StatusBadGateway)
+	if a.code() != string(gateway.CodeContract) {
 		t.Errorf("a request that is no document: %s", a.body)
 	}
 }
@@ -341,13 +347,13 @@ func TestTranslatedNoAnswer(t *testing.T) {
 		step string
 		code gateway.Code
 	}{
-		"page":    {`{"body":"<html>hello</html>","headers":{"Content-Type":"text/html"}}`, gateway.CodeIncomplete},
-		"coding":  {`{"headers":{"Content-Encoding":"gzip"}}`, gateway.CodeIncomplete},
-		"half":    {`{"body":"{\"type\":\"message\",","headers":{"Content-Type":"application/json"}}`, gateway.CodeIncomplete},
-		"empty":   {`{"body":""}`, gateway.CodeIncomplete},
-		"large":   {`{"size":100000}`, gateway.CodeAnswerTooLarge},
+		"page":     {`{"body":"<html>hello</html>","headers":{"Content-Type":"text/html"}}`, gateway.CodeIncomplete},
+		"coding":   {`{"headers":{"Content-Encoding":"gzip"}}`, gateway.CodeIncomplete},
+		"half":     {`{"body":"{\"type\":\"message\",","headers":{"Content-Type":"application/json"}}`, gateway.CodeIncomplete},
+		"empty":    {`{"body":""}`, gateway.CodeIncomplete},
+		"large":    {`{"size":100000}`, gateway.CodeAnswerTooLarge},
 		"wordless": {`{"finish":"pause_turn"}`, gateway.CodeContract},
-		"cut":     {"cut:1", gateway.CodeIncomplete},
+		"cut":      {"cut:1", gateway.CodeIncomplete},
 	} {
 		r.script(name, x.step)
 		a := r.must(d.ask(name, false), http.StatusBadGateway)
