@@ -326,7 +326,7 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	e.logEnd(o.verdict)
 	e.yieldPlace(o)
 	e.clear()
-	ready := e.boardNext(d, failedStop(o).word)
+	ready := e.boardNext(d, failedStop(o).word, e.job == nil)
 	e.work()
 	if !ready {
 		return false, false
@@ -334,8 +334,8 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	return e.sendNext(o)
 }
 
-// boardNext goes from tier to tier until one has a place for the call.
-func (e *execution) boardNext(d fallback.Decision, reason string) bool {
+// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one, if it may.
+func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
 		to := k.index(d.Tier)
@@ -347,7 +347,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string) bool {
 		}
 		reason = string(refusal.Code)
 		d = e.elsewhere(afterRefusal(refusal.Code))
-		if d.Action != fallback.Next && b != nil && b.patient && e.job == nil && b.wait <= e.patience() { // no tier is left
+		if d.Action != fallback.Next && waits && b != nil && b.patient && b.wait <= e.patience() { // no tier is left
 			if b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience())); b == nil && err == nil {
 				e.next.Trigger = "fallback: " + reason
 				return true
@@ -389,7 +389,7 @@ func (e *execution) boardElse(b *barred) bool {
 		return false
 	}
 	e.purse.drop()
-	return e.boardNext(d, string(refusal.Code))
+	return e.boardNext(d, string(refusal.Code), false)
 }
 
 // nobody is what a call hears that every tier has refused.
@@ -397,11 +397,6 @@ func (c *call) nobody(refusal *Error) *Error {
 	o := &outcome{how: ending{fail: refusal}}
 	c.exec.unanswered(o)
 	return o.how.fail
-}
-
-// uncontracted ends a call of which no tier keeps the contract, or one that does only by its owner's word.
-func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
-	return c.turnedAway(c.nobody(refusal))
 }
 
 // sendNext makes the attempt at the tier that has a place for it durable.

@@ -87,7 +87,9 @@ type call struct {
 	departed  atomic.Bool
 	unwatch   func() bool
 
-	job *queue.Job // whose worker this call is
+	job    *queue.Job // whose worker this call is
+	unmet  string     // the policy's word for why no tier keeps the contract of a job
+	review bool       // it is written down for its owner
 
 	through  *nest // of a call that is passed on
 	definite bool  // a passed answer proves that nothing happened (semantics 3)

@@ -316,6 +316,8 @@ func (c *call) unstarted(err *Error) queue.Rest {
 		rest.Condition, rest.Impossible = decision.QuotaOrSpendExhausted, err.Wait == 0
 	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
 		rest.Wait = max(err.Wait, time.Second)
+	case CodeContract:
+		rest.Condition, rest.Impossible = c.unmet, true
 	default: // its request is none
 		rest.Impossible = true
 	}

@@ -53,6 +53,9 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	if other := e.job.Rules.Lane(o.elsewhere.Condition); other != "" && (lane == "" || other == intent.LaneReview) { // semantics 37
 		lane, why.Condition, why.Rule, why.Reason = other, o.elsewhere.Condition, o.elsewhere.Rule, o.elsewhere.Reason
 	}
+	if o.elsewhere.Approval {
+		lane, why.Condition, why.Rule, why.Reason = intent.LaneReview, "", "approval", "tier "+o.elsewhere.Tier+" answers by its owner's word: "+o.elsewhere.Reason
+	}
 	if lane == "" && o.lane != "" { // a hosted tool had begun (semantics 27)
 		lane = o.lane
 	}

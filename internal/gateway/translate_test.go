@@ -175,7 +175,9 @@ func (d direction) checkRecord(t *testing.T, r *rig, a *answered) {
 		t.Fatal(err)
 	}
 	endpoint := map[string]string{"openai": "/chat.completions/", "anthropic": "/messages/", "gemini": "enerateContent/"}[d.far]
-	if !slices.ContainsFunc(events, func(e ledger.Event) bool { return strings.HasPrefix(e.Route, d.far+"/") && strings.Contains(e.Route, endpoint) }) {
+	if !slices.ContainsFunc(events, func(e ledger.Event) bool {
+		return strings.HasPrefix(e.Route, d.far+"/") && strings.Contains(e.Route, endpoint)
+	}) {
 		t.Errorf("%v: no event of a route of the far side's: %+v", d, events)
 	}
 }

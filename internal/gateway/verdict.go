@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -169,6 +171,7 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 	case sent == upstream.None:
 		v.reason = "nothing was sent: the provider could not be reached"
 		fail.Message = "the provider could not be reached; nothing was sent"
+		e.misconfigured(&v, err)
 	}
 	if sent == upstream.None {
 		v.end = ledger.AttemptNotSent
@@ -177,6 +180,30 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 	v.signal = e.transportSignal(err, cause, ue)
 	v.limited = errors.Is(cause, errTotal) && !e.watch.whole
 	return v, fail
+}
+
+// misconfigured tells the owner of a fault that waiting mends seldom: a name that nobody knows, a certificate that is another's. What
+// names hosts is for the log alone.
+func (e *execution) misconfigured(v *verdict, err error) {
+	var (
+		name  *net.DNSError
+		cert  *tls.CertificateVerificationError
+		plain tls.RecordHeaderError
+		alert tls.AlertError
+	)
+	what := ""
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		what = "the host name of its base_url is not known (DNS)"
+	case errors.As(err, &cert):
+		what = "its certificate is not valid for its base_url (TLS)"
+	case errors.As(err, &plain), errors.As(err, &alert):
+		what = "it does not speak TLS as its base_url says"
+	default:
+		return
+	}
+	v.reason = "nothing was sent: " + what
+	e.g.logger.Error("a provider's address is wrong, by what its connection says; see base_url", "provider", e.target.conf.Name, "fault", what, "error", err)
 }
 
 // transportSignal is what is known of the provider when no whole answer came.
