@@ -96,6 +96,9 @@ func (c *call) headers(h *head) {
 	out := c.w.Header()
 	if c.bridging {
 		c.operation(out) // as trailers
+		if !h.failed {
+			c.exec.degraded(out)
+		}
 		if c.replay {
 			c.set(out, "Idempotency-Replayed", "true")
 		}

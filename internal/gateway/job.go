@@ -288,7 +288,7 @@ func (c *call) claimJob() *Error {
 func (c *call) runJob() *Error {
 	e := c.exec
 	e.request, e.target = c.outbound(), c.target
-	c.markMetadata()
+	e.markMetadata()
 	c.attend()
 	c.admitted = false // the execution gives the place back
 	e.run()

@@ -75,6 +75,9 @@ func (o *original) say(l *leg) *fallback.Lack {
 			return &fallback.Lack{Rule: "tiers.prompt", Reason: "its prompt does not fit the request: " + err.Error()}
 		}
 		l.varied = body
+		if mutant.On("tier-prompt-shared") {
+			o.body = body
+		}
 	}
 	if l.to.wire == o.spec.Wire || l.to.tool {
 		return nil

@@ -114,6 +114,9 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if p.ServedModel != "" {
 		e.serves(e.target.hidden.Text(p.ServedModel))
 	}
+	if e.declines() && provider.Declined(said) {
+		return e.declined(resp, body)
+	}
 	e.succeed(resp, success{body: body, usage: p.Usage})
 	return nil
 }

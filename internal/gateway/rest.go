@@ -31,7 +31,7 @@ func (e *execution) inPass() int {
 
 // inTier counts the attempts on the present tier over the operation's whole life, adopted ones included (semantics 37).
 func (e *execution) inTier() int {
-	if k := e.course; k.tries != nil {
+	if k := e.course; k.tries != nil && !mutant.On("tiers-count-together") {
 		return k.tries[k.leg().name]
 	}
 	return e.attempts() + e.inherited

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -40,6 +41,15 @@ workflows:
   retried:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 2, base: 1ms, max: 1ms}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+  filtered:
+    match: {paths: ["/by-name-only"]}
+    fallback: {on: [content_filter]}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+  jobs:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    lanes: {background_retry: {max_attempts: 1}, dead_letter: {enter_when: [max_attempts_exhausted]}}
     tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
   narrow:
     match: {paths: ["/by-name-only"]}
@@ -327,6 +337,59 @@ func (r *rig) held(gate string) {
 	}
 }
 
+// A tier that failed holds no slot while another answers, nor behind it.
+func TestTierGivesItsSlotBack(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("slot", "pro", `{"status":503}`)
+	for range 2 {
+		if a := r.must(chat("slot").workflow("slots"), 200); a.header.Get("Holdfast-Attempts") != "2" {
+			t.Fatalf("%v", a.header)
+		}
+	}
+	r.atRest()
+}
+
+// A wait that is longer than is slept in the nest leads to a tier that answers now.
+func TestTierBeforeALongWait(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("slow", "pro", `{"status":429,"headers":{"Retry-After":"5"}}`)
+	a := r.must(chat("slow").workflow("retried"), 200)
+	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "2" {
+		t.Errorf("%v", a.header)
+	}
+	decided := false
+	for _, e := range r.history(r.settled(a.header.Get("Holdfast-Intent")).ID) {
+		decided = decided || strings.Contains(string(e.Evidence), `"elsewhere":true`) && strings.Contains(string(e.Evidence), `"rule":"semantics 36"`)
+	}
+	if !decided {
+		t.Error("the decision is not on record")
+	}
+}
+
+// A refusal by a provider's policy on content is an answer, unless the policy has another tier asked; then the last one's is.
+func TestTierOfARefusal(t *testing.T) {
+	for q, step := range map[*request]string{
+		{path: "/v1/chat/completions", body: chat("no").body}:     `{"text":"","chunks":0,"finish":"content_filter"}`,
+		{path: "/v1/chat/completions", body: streamed("no").body}: `{"headers":{"Content-Type":"text/event-stream"},"body":"data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"content_filter\"}]}\n\ndata: [DONE]\n\n"}`,
+	} {
+		r := tiersRig(t, "")
+		r.atTier("no", "pro", step)
+		if a := r.must(q.workflow("pair"), 200); a.header.Get("Holdfast-Source") != "pro" {
+			t.Errorf("%v", a.header)
+		}
+		a := r.must(q.workflow("filtered"), 200)
+		if a.header.Get("Holdfast-Source") != "flash" || !strings.HasPrefix(a.header.Get("Holdfast-Trail"), "pro; content_filter") {
+			t.Errorf("%v %s", a.header, a.body)
+		}
+		r.atTier("no2", "pro", step)
+		r.atTier("no2", "flash", step)
+		q.body = strings.Replace(q.body, "op=no", "op=no2", 1)
+		if a := r.must(q.workflow("filtered"), 200); a.header.Get("Holdfast-Source") != "flash" || !strings.Contains(string(a.body), "content_filter") {
+			t.Errorf("%v %s", a.header, a.body)
+		}
+	}
+}
+
 // An open breaker, a long cool-down and a pause each lead to the next tier without a call of the first.
 func TestTierClosedRoutes(t *testing.T) {
 	r := tiersRig(t, "")
@@ -451,8 +514,13 @@ func TestNoTierBehindTheBoundary(t *testing.T) {
 func TestTierOfAJob(t *testing.T) {
 	r := tiersRig(t, "")
 	r.atTier("job", "pro", `{"status":503}`)
-	rec := r.until(r.submit(chat("job").workflow("pair")), settledJob)
-	if rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" {
+	rec := r.until(r.submit(chat("job").workflow("jobs")), settledJob)
+	if rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" || rec.Attempt != 2 {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.atTier("dead", "pro", `{"status":503}`)
+	r.atTier("dead", "flash", `{"status":503}`)
+	if rec := r.until(r.submit(chat("dead").workflow("jobs")), inLane(intent.LaneDead)); rec.Attempt != 2 || rec.Tier != "flash" {
 		t.Errorf("%+v", rec.Status)
 	}
 	r.atRest()
