@@ -262,7 +262,7 @@ func (s *streaming) reported(p *provider.Progress) (v verdict, status int) {
 
 // usage is what the provider has said of the tokens, whether or not it is told to the client as well.
 func (s *streaming) usage(p *provider.Progress) provider.Usage {
-	if s.told == nil {
+	if s.told == nil || mutant.On("translated-usage-as-told") {
 		return p.Usage
 	}
 	return s.told.usage()

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/translate"
 )
@@ -49,7 +50,12 @@ func (t *telling) Read(p []byte) (int, error) {
 }
 
 // Buffered implements upstream.Body. What lies in the far side's buffer may be half an event, and then nothing follows from it yet.
-func (t *telling) Buffered() int { return len(t.out) }
+func (t *telling) Buffered() int {
+	if mutant.On("translated-waits-for-more") {
+		return len(t.out) + t.Body.Buffered()
+	}
+	return len(t.out)
+}
 
 // next takes what comes next, with p as the room for it: it is translated into memory of its own before p is written.
 func (t *telling) next(p []byte) {
@@ -61,15 +67,17 @@ func (t *telling) next(p []byte) {
 	if n == 0 {
 		return
 	}
-	t.moved()
 	if t.out, err = t.events.Feed(p[:n]); err != nil {
 		t.failed(err)
+	}
+	if len(t.out) > 0 || !mutant.On("translated-silence-is-idle") {
+		t.moved()
 	}
 }
 
 func (t *telling) finish() {
 	end := t.events.Close
-	if t.end != io.EOF {
+	if t.end != io.EOF && !mutant.On("translated-break-completes") {
 		end = t.events.Broken
 	}
 	var err error
