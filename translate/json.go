@@ -78,10 +78,8 @@ func (v value) items() iter.Seq[value] {
 func (v value) get(path ...string) value {
 	for _, name := range path {
 		var found value
-		for n, m := range v.pairs() {
-			if n.reads(name) {
-				found = m
-			}
+		if v.is('{') {
+			found = v.member(name)
 		}
 		v = found
 	}
@@ -89,6 +87,20 @@ func (v value) get(path ...string) value {
 		return nil
 	}
 	return v
+}
+
+// member is the last member of that name of an object: pairs without its function, since all of reading an event goes through here.
+func (v value) member(name string) (found value) {
+	for i := space(v, 1); v[i] != '}'; {
+		colon := skip(v, i)
+		at := space(v, space(v, colon)+1)
+		end := skip(v, at)
+		if v[i:colon].reads(name) {
+			found = v[at:end]
+		}
+		i = next(v, end)
+	}
+	return found
 }
 
 // reads reports whether a string says s.
@@ -118,6 +130,13 @@ func (v value) whole() bool {
 
 // int is the value of a whole number, 0 of anything else. Counts above the range are cut to it.
 func (v value) int() int64 {
+	if n := len(v); n > 0 && n < 16 && bytes.IndexFunc(v, func(r rune) bool { return r < '0' || r > '9' }) < 0 {
+		sum := int64(0)
+		for _, digit := range v {
+			sum = 10*sum + int64(digit-'0')
+		}
+		return sum
+	}
 	if f, err := strconv.ParseFloat(string(v), 64); err == nil && v.number() {
 		return int64(max(min(f, 1<<53), -1<<53))
 	}
@@ -178,13 +197,19 @@ func skip(b []byte, i int) int {
 	return i
 }
 
+// skipString is the end of the string that begins at i. A quote ends it unless an odd number of backslashes stands before it.
 func skipString(b []byte, i int) int {
-	for i++; b[i] != '"'; i++ {
-		if b[i] == '\\' {
-			i++
+	for from := i + 1; ; {
+		end := from + bytes.IndexByte(b[from:], '"')
+		slashes := 0
+		for b[end-1-slashes] == '\\' {
+			slashes++
 		}
+		if slashes%2 == 0 {
+			return end + 1
+		}
+		from = end + 1
 	}
-	return i + 1
 }
 
 // doc is an object to write: names and values in turn. list is an array.

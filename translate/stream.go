@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -128,10 +129,17 @@ func (e *Events) event(ev sse.Event) error {
 	if !v.is('{') {
 		return fmt.Errorf("%w: an event of the stream is not a JSON object", ErrMalformed)
 	}
-	if f := e.call.reported(v); f != nil {
-		return f
+	if mayReport(data) {
+		if f := e.call.reported(v); f != nil {
+			return f
+		}
 	}
 	return e.d.event(v)
+}
+
+// mayReport spares most events the look for an error: the word stands in each that is one, as it is or with escapes.
+func mayReport(data []byte) bool {
+	return bytes.Contains(data, []byte("error")) || bytes.Contains(data, []byte(`\u`))
 }
 
 // validUTF8 replaces what is no UTF-8, byte by byte, as readers of event streams do.
