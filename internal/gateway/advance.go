@@ -138,19 +138,25 @@ func (k *course) wants(o *original) fallback.Needs {
 		needs := needsOf(o.body)
 		needs.Wire, needs.SameModel = string(o.spec.Wire), vectors(o.spec.Endpoint)
 		k.needs = &needs
+		k.in, k.out = tokens(o.spec.Endpoint, o.body)
 	}
 	return *k.needs
 }
 
 // facts are the tiers from one on, as a contract sees them.
 func (k *course) facts(cfg *policy.Config, o *original, from int) []fallback.Tier {
+	k.wants(o)
+	in, out := k.in, k.out
 	all := make([]fallback.Tier, 0, len(k.legs)-from)
 	for i := from; i < len(k.legs); i++ {
 		l := &k.legs[i]
-		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, o.spec.Endpoint, o.body)
+		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, in, out)
 		t.Name, t.Wire = l.name, string(l.to.wire)
 		if t.Lack = o.ready(l); t.Lack == nil && l.crosses != nil {
 			t.Wire = string(o.spec.Wire)
+		}
+		if t.Lack == nil && !o.spec.Known && i > 0 && l.to != k.legs[0].to {
+			t.Lack = &fallback.Lack{Rule: "tiers.provider", Reason: "whether " + l.to.conf.Name + " has this path is not known"}
 		}
 		if t.Lack == nil && k.most > 0 && k.tries[l.name] >= k.most {
 			t.Lack = &fallback.Lack{Rule: "retry.max_attempts", Reason: "all of its attempts have been made"}
@@ -190,14 +196,22 @@ func (e *execution) would(f Failing) fallback.Decision {
 	return fallback.Decide(&facts, fallbackPolicy(e.wf, &f))
 }
 
-// elsewhere decides whether a tier behind the present one may answer, and puts that on record.
-func (e *execution) elsewhere(f Failing) fallback.Decision {
+// elsewhere decides whether a tier behind the present one may answer, which has ended as why says, and puts that on record.
+func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
+	k := e.course
+	if !k.several() {
+		return fallback.Decision{Action: fallback.None}
+	}
+	if !f.Visible { // then it has answered, as far as it did
+		why.tier = k.leg().name
+		k.trail = append(k.trail, why)
+	}
 	d := e.would(f)
+	k.skipped(d.Skipped)
+	e.trail()
 	if d.Action == fallback.None {
 		return d
 	}
-	k := e.course
-	k.skipped(d.Skipped)
 	k.noted(e.g, e.opID(), e.wf.Name, &d)
 	e.mu.Lock()
 	told := e.op != nil
@@ -235,13 +249,6 @@ func (e *execution) declined(resp *upstream.Response, body []byte) *outcome {
 	return &outcome{verdict: verdict{end: ledger.AttemptFailed, status: resp.Status, kind: string(signal.ContentFilter), reason: reason, rule: "fallback.on",
 		signal: signal.Signal{Class: signal.ContentFilter, ProviderErrorType: string(signal.ContentFilter), OutcomeKnown: true}},
 		document: slices.Clone(body), at: time.Now(), how: ending{reveal: &head{status: resp.Status, header: resp.Header}}}
-}
-
-// leaves puts the present tier on the trail, as one that did not answer.
-func (e *execution) leaves(s stop) {
-	s.tier = e.course.leg().name
-	e.course.trail = append(e.course.trail, s)
-	e.trail()
 }
 
 // trail makes what clients are told of the tiers that did not answer.
@@ -292,8 +299,7 @@ func (c *call) board() *Error {
 		if c.job != nil { // it waits in its lane
 			return err
 		}
-		d := e.elsewhere(afterRefusal(err.Code))
-		e.leaves(refusedStop(err))
+		d := e.elsewhere(afterRefusal(err.Code), refusedStop(err))
 		if d.Action != fallback.Next || d.Approval {
 			break
 		}
@@ -344,14 +350,13 @@ func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 	if !e.course.several() {
 		return false, false
 	}
-	o.elsewhere = e.elsewhere(failing(e, o))
+	o.elsewhere = e.elsewhere(failing(e, o), failedStop(o))
 	return e.advance(o, o.elsewhere)
 }
 
 // advance has the next tier that may answer make an attempt, behind one whose tier failed. sent says that it is
 // durable, over that the operation has ended.
 func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
-	e.leaves(failedStop(o))
 	if d.Action != fallback.Next || d.Approval {
 		return false, false
 	}
@@ -384,7 +389,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 			return true
 		}
 		reason = string(refusal.Code)
-		d = e.elsewhere(afterRefusal(refusal.Code))
+		d = e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
 		if d.Action != fallback.Next && waits && b != nil && b.patient && b.wait <= e.patience() { // no tier is left
 			if b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience())); b == nil && err == nil {
 				e.next.Trigger = "fallback: " + reason
@@ -392,7 +397,6 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 			}
 		}
 		e.purse.drop()
-		e.leaves(refusedStop(refusal))
 	}
 	return false
 }
@@ -422,8 +426,7 @@ func (e *execution) enterLeg(to int) (*Error, *barred) {
 // boardElse is for a call that waited in vain for the tier that it was to begin at: another may have a place by now.
 func (e *execution) boardElse(b *barred) bool {
 	refusal := b.refusal()
-	d := e.elsewhere(afterRefusal(refusal.Code))
-	e.leaves(refusedStop(refusal))
+	d := e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
 	if d.Action != fallback.Next || d.Approval {
 		return false
 	}
