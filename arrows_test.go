@@ -27,6 +27,8 @@ var bans = []struct {
 		"an index over answers knows neither who keeps them nor what wire they came by"},
 	{"internal/embed", []string{"ledger", "intent", "internal/gateway", "internal/provider"}, "an embedder turns a text into a vector and keeps nothing"},
 	{"signal", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a signal is a pure function of the answer"},
+	{"translate", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
+		"a translation is a pure function of the bytes"},
 	{"internal/provider", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "wire formats decide nothing"},
 	{"breaker", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
 		"a mechanism knows no database, wire or page, and not what a result means"},
@@ -64,7 +66,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "cache", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/callback", "internal/pause", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "fallback", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "cache", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/callback", "internal/pause", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "fallback", "translate", "internal/route"}
 
 type pkg struct {
 	ImportPath string

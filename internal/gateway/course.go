@@ -50,7 +50,7 @@ func (c *call) attempt() intent.Attempt {
 }
 
 func (o *original) attempt(l *leg) intent.Attempt {
-	return intent.Attempt{Route: l.to.conf.Name + "/" + l.sends + "/" + o.spec.Endpoint + "/" + o.mark(l.to), Tier: l.name, Model: l.sends}
+	return intent.Attempt{Route: l.to.conf.Name + "/" + l.sends + "/" + endpointAt(o.spec.Endpoint, l.to.wire, o.spec.Stream) + "/" + o.mark(l.to), Tier: l.name, Model: l.sends}
 }
 
 // goTo makes the leg of index i the one that the call is at.

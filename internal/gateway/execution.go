@@ -305,25 +305,38 @@ func (e *execution) attempt() *outcome {
 	resp, err := e.send()
 	resp = e.target.answered(resp)
 	mutant.Point("send.after")
-	if l := e.course.leg(); l.crosses != nil && err == nil && resp.Status >= 200 && resp.Status <= 299 {
-		resp = l.crosses.answer(e.course.asked, resp)
-	}
 	if err != nil {
 		return e.failedTransport(err)
 	}
 	defer resp.Body.Close()
 	format := e.formatOf(resp)
 	switch {
+	case e.crosses() != nil && resp.Status >= 200 && resp.Status <= 299 && hidden(resp):
+		return e.notAnAnswer("in the coding "+header(resp, "Content-Encoding"), header(resp, "Content-Type"))
 	case e.spec.Wire == provider.Tool && resp.Status >= 200 && resp.Status <= 299:
 		return e.plain(resp, provider.Opaque) // whole, whatever it says that it is
 	case resp.Status < 200 || resp.Status > 299:
 		return e.refusedByProvider(resp)
+	case format == provider.SSE && e.crosses() != nil:
+		e.tellStream(resp)
+		return e.stream(resp, format)
 	case format == provider.SSE || format == provider.JSONArray:
 		return e.stream(resp, format)
 	default:
 		return e.plain(resp, format)
 	}
 }
+
+// asked is the call as the provider reads it that answers.
+func (e *execution) asked() *provider.Call {
+	if t := e.crosses(); t != nil {
+		return &t.spec
+	}
+	return &e.spec
+}
+
+// crosses is the translation between the execution's clients and the tier that it is at; nil where both speak one format.
+func (e *execution) crosses() *translation { return e.course.leg().crosses }
 
 // send puts the request on the wire, unless a fault is injected into the route.
 func (e *execution) send() (*upstream.Response, error) {

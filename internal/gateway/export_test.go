@@ -1,5 +1,10 @@
 package gateway
 
+import (
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/translate"
+)
+
 // NeedsOf is needsOf, which decides what another tier has to be able to do.
 var NeedsOf = needsOf
 
@@ -18,4 +23,9 @@ func (g *Gateway) Followers() (n int) {
 // SpentToday is what a workflow and owner of the main tenant have spent and reserved today, in dollars.
 func (g *Gateway) SpentToday(workflow, owner string) float64 {
 	return g.book.Spent(account(mainTenant, workflow, owner)).USD()
+}
+
+// Tell is body told to the client of c.
+func Tell(body upstream.Body, c *translate.Call, moved func()) upstream.Body {
+	return &telling{Body: body, events: c.Events(), moved: moved}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/signal"
 	"github.com/holdfast-ai/holdfast/spend"
@@ -40,8 +41,7 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 	in, out := tokens(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
 	for i := range w.Tiers {
-		t := &w.Tiers[i]
-		tiers[i] = tierFacts(cfg, t, cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model), in, out)
+		tiers[i] = f.tier(cfg, &w.Tiers[i], needs.Wire, in, out)
 	}
 	facts := f.facts(needs, tiers[0], tiers[at+1:])
 	return fallback.Decide(&facts, fallbackPolicy(w, f))
@@ -49,22 +49,41 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 
 // Start decides at which tier of w a call begins, for `holdfast explain`; f.Provider is that which its path names.
 func Start(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decision {
+	needs := f.needs(cfg)
 	in, out := tokens(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
 	for i := range w.Tiers {
-		t := &w.Tiers[i]
-		tiers[i] = tierFacts(cfg, t, cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model), in, out)
+		tiers[i] = f.tier(cfg, &w.Tiers[i], needs.Wire, in, out)
 	}
 	if len(tiers) == 0 {
 		return fallback.Decision{Action: fallback.Next, Tier: f.Provider, Rule: "tiers", Reason: "there are no tiers: the path names the provider"}
 	}
-	facts := f.facts(f.needs(cfg), tiers[0], tiers)
+	facts := f.facts(needs, tiers[0], tiers)
 	return fallback.Start(&facts, fallbackPolicy(w, f))
+}
+
+// tier is a tier as a call would find it, which is told to it in its own format. Without a request the APIs alone are asked.
+func (f *Failing) tier(cfg *policy.Config, t *policy.Tier, own string, in, out int64) fallback.Tier {
+	name, model := cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model)
+	v := tierFacts(cfg, t, name, model, in, out)
+	p := cfg.Provider(name)
+	if v.Wire == own || p == nil || !translates(f.Endpoint, provider.Wire(v.Wire)) {
+		return v
+	}
+	v.Wire = own
+	if len(f.Body) == 0 {
+		return v
+	}
+	if _, err := told(f.Endpoint, p, model, f.Body, &cfg.Limits); err != nil {
+		v.Lack = unsaid(err)
+	}
+	return v
 }
 
 func (f *Failing) needs(cfg *policy.Config) fallback.Needs {
 	needs := needsOf(f.Body)
-	if p := cfg.Provider(f.Provider); p != nil {
+	needs.Wire = string(wireOf(f.Endpoint))
+	if p := cfg.Provider(f.Provider); p != nil && needs.Wire == "" {
 		needs.Wire = p.Type
 	}
 	needs.SameModel = vectors(f.Endpoint)

@@ -99,7 +99,7 @@ func TestFallbackIsDecided(t *testing.T) {
 		"long":  {chat("long", `,"max_tokens":9000`).workflow("equal"), `{"status":503}`, 503, "mismatch; rule=models.context_tokens"},
 		"mine":  {chat("mine").workflow("equal"), `{"status":400}`, 400, "denied; rule=fallback.on"},
 		"none":  {chat("none").workflow("none"), `{"status":503}`, 503, "denied; rule=fallback.allowed_before_first_token"},
-		"mute":  {chat("mute").workflow("unsaid"), `{"status":503}`, 503, "unknown; rule=models.context_tokens"},
+		"mute":  {chat("mute", `,"logprobs":true`).workflow("unsaid"), `{"status":503}`, 503, "unknown; rule=models.context_tokens"},
 		"cheap": {chat("cheap").workflow("cheap"), `{"status":500}`, 502, "next; tier=local; rule=tiers"},
 		"acts":  {streamed("acts").workflow("equal"), "cut:3", 200, "denied; rule=semantics 22"},
 		"plain": {chat("plain"), `{"status":400}`, 400, ""},
@@ -196,7 +196,7 @@ func TestFallbackOfAnAdmission(t *testing.T) {
 func TestUnknownContractIsReviewed(t *testing.T) {
 	r := tierRig(t)
 	r.always("j", `{"status":503}`)
-	rec := r.until(r.submit(chat("j").workflow("unsaid")), inLane(intent.LaneReview))
+	rec := r.until(r.submit(chat("j", `,"logprobs":true`).workflow("unsaid")), inLane(intent.LaneReview))
 	if rec.State != ledger.Created || rec.Attempt != 1 {
 		t.Errorf("%+v", rec.Status)
 	}

@@ -138,6 +138,7 @@ func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool
 		g.absent.say(g.logger, head, err)
 		return absentWait, false
 	}
+	c.spec.Stream = head.Stream
 	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
 		c.spec.Endpoint = toolEndpoint
 	}

@@ -85,7 +85,7 @@ func (g *edition) jobCandidate(head *ledger.Intent) (*call, *Error) {
 // sameFormat refuses a job that its provider would read as another call, because it speaks another format by now.
 func (c *call) sameFormat() *Error {
 	head := c.job.Op.Head()
-	if !understands(c.from, head) || !c.course.several() && c.from.wire != c.target.wire && translate(c.original(), c.course.leg()) == nil {
+	if !understands(c.from, head) || !c.course.several() && c.from.wire != c.target.wire && !translates(head.Endpoint, c.target.wire) {
 		return absentf("its provider %s speaks %s now, and its request is another's", c.target.conf.Name, c.target.wire)
 	}
 	return nil

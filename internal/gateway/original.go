@@ -50,58 +50,40 @@ func (c *call) original() *original {
 	return c.course.asked
 }
 
-// outgoing is what a tier is sent where that is not the request as it came: its prompt's variant, or a translation.
-type outgoing struct {
-	path, query string
-	header      http.Header // in the place of the client's; nil: the client's own
-	body        []byte
-}
-
-// translation carries a call to a tier that speaks another format than the request, and the answer back.
-type translation interface {
-	// request is what the far side is asked: path and body in its own format, and the header without credentials. The body is
-	// the request with the tier's prompt in it, and the model is the tier's. An error says what cannot be translated: the
-	// tier is skipped by it, and nothing is dropped.
-	request(o *original, body []byte, model string) (*outgoing, error)
-	// answer turns a 2xx into the request's format, header and body, plain or as a stream, before anything reads it. Errors are not
-	// given to it: they are judged in the tier's own format.
-	answer(o *original, resp *upstream.Response) *upstream.Response
-}
-
-// translate finds the translation between the format of a request and that of a tier; nil where there is none.
-func translate(*original, *leg) translation { return nil }
-
 // ready says what a tier cannot be called without, nil where it can; then what it is sent is made.
 func (o *original) ready(l *leg) *fallback.Lack {
 	if !o.mayProve(l.to) {
 		return &fallback.Lack{Rule: "providers." + l.to.conf.Name + ".api_key", Reason: "a client's credential is for the provider that its path names alone, and " +
 			l.to.conf.Name + " has no api_key of its own (any word will do for a server that asks for none)"}
 	}
-	if l.to.wire != o.spec.Wire && l.crosses == nil && !l.to.tool {
-		l.crosses = translate(o, l)
+	if l.made {
+		return l.lack
 	}
-	if l.out != nil || l.prompt == nil && l.crosses == nil {
-		return nil
-	}
-	out := outgoing{path: o.path, query: o.query, body: o.body}
+	l.made, l.lack = true, o.say(l)
+	return l.lack
+}
+
+// say makes what a tier is sent where that is not the request as it came: its prompt's variant, in its own format. What cannot be
+// said there is never left out.
+func (o *original) say(l *leg) *fallback.Lack {
+	body := o.body
 	if l.prompt != nil && o.spec.Known && !o.spec.Read {
-		body, err := provider.Vary(&o.spec, o.body, l.prompt, o.shots)
-		if err != nil {
+		var err error
+		if body, err = provider.Vary(&o.spec, o.body, l.prompt, o.shots); err != nil {
 			return &fallback.Lack{Rule: "tiers.prompt", Reason: "its prompt does not fit the request: " + err.Error()}
 		}
-		out.body = body
+		l.varied = body
 		if mutant.On("tier-prompt-shared") {
 			o.body = body
 		}
 	}
-	if l.crosses != nil {
-		made, err := l.crosses.request(o, out.body, l.sends)
-		if err != nil {
-			return &fallback.Lack{Rule: "tiers.provider", Reason: "the request cannot be said in its format: " + err.Error()}
-		}
-		out = *made
+	if l.to.wire == o.spec.Wire || l.to.tool {
+		return nil
 	}
-	l.out = &out
+	var err error
+	if l.crosses, err = told(o.spec.Endpoint, l.to.conf, l.sends, body, &o.g.policy.Limits); err != nil {
+		return unsaid(err)
+	}
 	return nil
 }
 
@@ -113,21 +95,7 @@ func (o *original) mayProve(to *target) bool {
 // outbound is the request as it goes to a tier's provider (interface.md §2).
 func (o *original) outbound(l *leg) *upstream.Request {
 	t := l.to
-	from, query := o.header, o.query
-	path, body := o.asServed(l)
-	if l.out != nil && l.crosses != nil {
-		path, query, body, from = l.out.path, l.out.query, l.out.body, l.out.header
-	}
-	h := make(http.Header, len(from)+2)
-	forwardHeaders(h, from)
-	if t.owns || !o.g.guard.Open() {
-		for _, name := range credentialHeaders {
-			delete(h, name)
-		}
-		if !t.tool { // whose parameters are its own
-			query = credentialless(query)
-		}
-	}
+	h, path, query, body := o.words(l)
 	if t.key != "" {
 		t.authorize(h)
 	}
@@ -142,11 +110,31 @@ func (o *original) outbound(l *leg) *upstream.Request {
 	return &upstream.Request{Method: o.method, Target: t.upstreamURL(path, query), Header: h, Body: body}
 }
 
+// words are what a tier is sent, without the gateway's own credentials: the client's words, or those of the tier's format.
+func (o *original) words(l *leg) (h http.Header, path, query string, body []byte) {
+	if t := l.crosses; t != nil {
+		path, query = t.address()
+		return t.header(o.header), path, query, t.Body
+	}
+	h, query = make(http.Header, len(o.header)+2), o.query
+	forwardHeaders(h, o.header)
+	if l.to.owns || !o.g.guard.Open() {
+		for _, name := range credentialHeaders {
+			delete(h, name)
+		}
+		if !l.to.tool { // whose parameters are its own
+			query = credentialless(query)
+		}
+	}
+	path, body = o.asServed(l)
+	return h, path, query, body
+}
+
 // asServed puts the tier's prompt and model in the place of those asked for.
 func (o *original) asServed(l *leg) (path string, body []byte) {
 	body = o.body
-	if l.out != nil {
-		body = l.out.body
+	if l.varied != nil {
+		body = l.varied
 	}
 	if l.model == "" || o.spec.Model == "" || l.model == o.spec.Model {
 		return o.path, body

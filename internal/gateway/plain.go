@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -19,7 +18,13 @@ import (
 // formatOf chooses how to read an answer by the answer, not by the request: a stream that was asked for may come
 // as one document, an error page or nothing.
 func (e *execution) formatOf(resp *upstream.Response) provider.Format {
-	return provider.FormatOf(&e.spec, header(resp, "Content-Type"))
+	return provider.FormatOf(e.asked(), header(resp, "Content-Type"))
+}
+
+// hidden says that an answer is in a coding that nobody asked for, so that it cannot be read.
+func hidden(resp *upstream.Response) bool {
+	coding := header(resp, "Content-Encoding")
+	return coding != "" && !strings.EqualFold(coding, "identity")
 }
 
 func header(resp *upstream.Response, name string) string {
@@ -72,7 +77,7 @@ func (e *execution) plain(resp *upstream.Response, format provider.Format) *outc
 
 // halfDocument says that an answer that only the end of its connection ends is none: JSON shows by itself where it ends.
 func (e *execution) halfDocument(resp *upstream.Response) bool {
-	if !resp.Unframed || header(resp, "Content-Encoding") != "" || provider.FormatOf(&e.spec, header(resp, "Content-Type")) != provider.JSON ||
+	if !resp.Unframed || header(resp, "Content-Encoding") != "" || e.formatOf(resp) != provider.JSON ||
 		mutant.On("unframed-is-whole") {
 		return false
 	}
@@ -86,7 +91,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	came, said := asCame(resp, body)
 	var p provider.Plain
 	if e.spec.Wire != provider.Tool && e.spec.Known && header(resp, "Content-Encoding") == "" {
-		p = provider.PlainAnswer(&e.spec, resp.Status, contentType, said)
+		p = provider.PlainAnswer(e.asked(), resp.Status, contentType, said)
 	} else {
 		p.Complete = true
 	}
@@ -95,6 +100,13 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	}
 	if !p.Complete {
 		return e.notAnAnswer(string(p.Fault), contentType)
+	}
+	if e.crosses() != nil {
+		answer, o := e.tellPlain(resp, body)
+		if o != nil {
+			return o
+		}
+		body, said = answer, answer
 	}
 	if v, ok := accepted(e.wf, resp.Status, came, said); !ok {
 		return e.passError(v, 502, resp, body)
@@ -145,7 +157,7 @@ func (e *execution) partial() *ledger.Body {
 // oversized ends an answer that is larger than may be held: an external one is unknown; a generation is
 // forwarded whole, and its recording dropped.
 func (e *execution) oversized(resp *upstream.Response) *outcome {
-	if e.effect == ledger.EffectExternal {
+	if e.effect == ledger.EffectExternal || e.crosses() != nil { // half a document has no translation
 		return &outcome{verdict: verdict{end: ledger.AttemptUnknown, status: resp.Status, kind: string(CodeAnswerTooLarge),
 			reason: errTooLarge.Error(), rule: "limits.max_response_bytes"},
 			how: ending{fail: tooLargeToKeep()}, body: e.partial()}
@@ -199,14 +211,16 @@ func (e *execution) refusedByProvider(resp *upstream.Response) *outcome {
 	patience.Stop()
 	body := e.rec.bytes(e.rec.size)
 	came, said := asCame(resp, body)
-	v := e.judge(resp.Status, came, said)
+	v, status := e.judge(resp.Status, came, said), resp.Status
 	if err != nil && !errors.Is(err, errTooLarge) {
 		// Status and headers have said it: what is missing of the words changes nothing.
 		resp.Header = jsonHeader(resp.Header)
 		body = (&provider.Error{Code: v.kind, Status: resp.Status,
 			Message: "the provider answered " + strconv.Itoa(resp.Status) + "; the rest of its error did not come"}).Body(&e.spec)
+	} else if e.crosses() != nil {
+		status, body = e.tellError(resp, resp.Status, body)
 	}
-	return e.passError(v, resp.Status, resp, body)
+	return e.passError(v, status, resp, body)
 }
 
 // errorPatience bounds the wait for the words of an error whose head is here.
@@ -217,7 +231,11 @@ func (e *execution) errorInside(resp *upstream.Response, body []byte, kind strin
 	came, said := asCame(resp, body)
 	v := e.judge(resp.Status, came, said)
 	v.inside(e.target.hidden.Text(kind), e.effect == ledger.EffectExternal)
-	return e.passError(v, errorStatus(said, kind), resp, body)
+	status := errorStatus(said, kind)
+	if e.crosses() != nil {
+		status, body = e.tellError(resp, status, body)
+	}
+	return e.passError(v, status, resp, body)
 }
 
 // inside corrects a verdict on an error that came under a 2xx.
@@ -235,10 +253,6 @@ func (v *verdict) inside(kind string, external bool) {
 // passError is an error in the provider's own words, under the status that it stands for.
 func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) *outcome {
 	v.status = status
-	if e.course.leg().crosses != nil { // its words are in another format than the client's
-		resp.Header = jsonHeader(resp.Header)
-		body = (&provider.Error{Code: v.kind, Status: status, Message: cmp.Or(v.signal.Message, v.reason)}).Body(&e.spec)
-	}
 	o := &outcome{verdict: v, document: maskCredentials(e.request, body), at: time.Now()}
 	o.how.reveal = &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	if e.seen != nil {

@@ -17,6 +17,7 @@ import (
 type streaming struct {
 	e       *execution
 	resp    *upstream.Response
+	told    *telling // resp.Body, where it is translated
 	read    provider.Stream
 	format  provider.Format
 	strict  bool
@@ -31,6 +32,7 @@ type streaming struct {
 func (e *execution) stream(resp *upstream.Response, format provider.Format) *outcome {
 	s := &streaming{e: e, resp: resp, format: format, strict: e.wf.Durability == policy.Strict,
 		read: provider.NewStream(&e.spec, format, provider.Limits{EventBytes: int(e.g.policy.Limits.EventBytes)})}
+	s.told, _ = resp.Body.(*telling)
 	defer s.goOn()
 	for {
 		p, ok := e.rec.space()
@@ -213,7 +215,7 @@ func (s *streaming) complete(p *provider.Progress) *outcome {
 			return s.e.declined(s.resp, body)
 		}
 	}
-	done := success{usage: p.Usage, events: max(p.Events, 1), unrecorded: s.dropped, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool}
+	done := success{usage: s.usage(p), events: max(p.Events, 1), unrecorded: s.dropped, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool}
 	if !s.dropped && (s.e.keep || s.e.asks != nil) {
 		done.body = s.e.rec.bytes(s.e.rec.size)
 	}
@@ -225,9 +227,7 @@ func (s *streaming) complete(p *provider.Progress) *outcome {
 // it had come with its status; behind it the event has been, or is, passed on unchanged, and follows once more where clients overlook its form.
 func (s *streaming) errored(p *provider.Progress) *outcome {
 	e := s.e
-	status := errorStatus(p.ErrorData, p.ErrorType)
-	v := e.judge(status, s.resp.Header, p.ErrorData)
-	v.kind, v.keep = p.ErrorType, false
+	v, status := s.reported(p)
 	if e.effect == ledger.EffectExternal {
 		v.end = ledger.AttemptUnknown
 	}
@@ -243,6 +243,29 @@ func (s *streaming) errored(p *provider.Progress) *outcome {
 	e.spend()
 	e.rec.show(e.rec.size)
 	return &outcome{verdict: v, how: ending{tail: s.onceMore(p, status)}, body: e.partial(), visible: true}
+}
+
+// reported is what an in-stream error means, by the words of whoever answered, and the status that its client's API has for it.
+func (s *streaming) reported(p *provider.Progress) (v verdict, status int) {
+	data, kind := p.ErrorData, p.ErrorType
+	if s.told != nil && s.told.fault != nil && !mutant.On("translated-error-judged-as-told") {
+		data, kind = s.told.fault.Data, s.told.fault.Code
+	}
+	status = errorStatus(data, kind)
+	v = s.e.judge(status, s.resp.Header, data)
+	v.kind, v.keep = kind, false
+	if s.told != nil && s.told.fault != nil {
+		status = s.told.fault.Status
+	}
+	return v, status
+}
+
+// usage is what the provider has said of the tokens, whether or not it is told to the client as well.
+func (s *streaming) usage(p *provider.Progress) provider.Usage {
+	if s.told == nil || mutant.On("translated-usage-as-told") {
+		return p.Usage
+	}
+	return s.told.usage()
 }
 
 // onceMore is the stream's own error in the form that every official client raises, where its own form is not.
@@ -281,6 +304,8 @@ func (s *streaming) broken(err error) *outcome {
 	var fail *Error
 	if c := e.cause(); c != nil {
 		v, fail = e.transportVerdict(err)
+	} else if untellable(err) {
+		v, fail = notTold(err, s.resp.Status)
 	} else {
 		v = verdict{kind: string(CodeIncomplete), reason: "the stream ended before its end", rule: "semantics 27",
 			signal: cutSignal()}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-ai/holdfast/bulkhead"
+	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 )
@@ -109,9 +110,11 @@ func (r *rules) all() []*tier {
 type leg struct {
 	*tier
 	to      *target
-	sends   string      // the model that goes out, as headers and rows show it
-	crosses translation // nil: the tier speaks the request's own format
-	out     *outgoing   // its variant of the request; nil: not made yet, or none
+	sends   string         // the model that goes out, as headers and rows show it
+	made    bool           // what it is sent was looked for: the rest is known
+	lack    *fallback.Lack // why there is none
+	varied  []byte         // its variant of the request; nil: the request as it came
+	crosses *translation   // nil: the tier speaks the request's own format
 }
 
 // firstLeg is where a call of r goes, or a job, as far as its contract holds there: the one place that says so. from is the provider

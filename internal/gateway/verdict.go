@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
-	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
@@ -56,16 +55,9 @@ func (e *execution) judge(status int, header map[string][]string, body []byte) v
 
 // received is an answer of which no client has seen anything, as package signal takes it.
 func (e *execution) received(status int, header map[string][]string, body []byte) signal.Answer {
-	return signal.Answer{Provider: string(e.speaks()), Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(),
+	asked := e.asked()
+	return signal.Answer{Provider: string(asked.Wire), Endpoint: e.request.Method + " " + asked.Path, ReceivedAt: time.Now(),
 		Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
-}
-
-// speaks is the format in which the far side says its errors.
-func (e *execution) speaks() provider.Wire {
-	if e.course.leg().crosses != nil {
-		return e.target.wire
-	}
-	return e.spec.Wire
 }
 
 // judge is what a failure means for its intent, whatever else is known of the call.
@@ -226,7 +218,8 @@ func (e *execution) transportSignal(err, cause error, ue *upstream.Error) signal
 	case cause != nil || ue != nil && ue.Timeout:
 		t.Error = "timeout"
 	}
-	return signal.Classify(signal.Answer{Provider: string(e.speaks()), Endpoint: e.request.Method + " " + e.spec.Path,
+	asked := e.asked()
+	return signal.Classify(signal.Answer{Provider: string(asked.Wire), Endpoint: e.request.Method + " " + asked.Path,
 		ReceivedAt: time.Now(), Phase: signal.NoResponse, Transport: t})
 }
 

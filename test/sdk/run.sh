@@ -84,6 +84,7 @@ if [[ $only_way != direct ]]; then
   gateway open holdfast.yaml
   gateway guarded guarded.yaml
   gateway nest nest.yaml
+  gateway translate translate.yaml
   "$work/cutter" --upstream "$open" >"$work/cutter.log" 2>&1 &
   pids+=($!)
   cutter=$(said cutter "$work/cutter.log" 's/^cutter on //p')
@@ -119,19 +120,21 @@ report() {
   summary+=("$(printf '%-5s %-8s %5s passed, %s failed, %s skipped%s' "$name" "$way" "${pass:-0}" "${fail:-0}" "${skip:-0}" "$([[ $code == 0 ]] || echo "  (exit $code)")")")
 }
 
-# A way is the URL of its gateway, of the guarded one, of the cutter and of the one that retries.
-go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 15m); }
-node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
+# A way is the URL of its gateway, of the guarded one, of the cutter, of the one that retries and of the one that translates.
+go_suite() { (cd go && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} HOLDFAST_TRANSLATE_URL=${5:-} "$work/go.test" -test.v -test.parallel 32 -test.timeout 15m); }
+# What the clients make of translated answers needs no process of ours.
+go_direct() { go_suite "$1" && (cd go && go test -count=1 -v ./translated); }
+node_suite() { (cd node && HOLDFAST_URL=$1 HOLDFAST_GUARDED_URL=${2:-} HOLDFAST_CUT_URL=${3:-} HOLDFAST_NEST_URL=${4:-} HOLDFAST_TRANSLATE_URL=${5:-} "$node" --test --test-isolation=none --test-reporter=tap 'test/*.test.mjs'); }
 
 # Without a gateway the suites share nothing but the simulator, which tells their calls apart. With one they take turns:
 # each measures it and fills it up.
-suite go direct go_suite "$SIM_URL" &
+suite go direct go_direct "$SIM_URL" &
 direct=$!
 suite node direct node_suite "$SIM_URL"
 wait "$direct"
 if [[ $only_way != direct ]]; then
-  suite go gateway go_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest"
-  suite node gateway node_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest"
+  suite go gateway go_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest" "http://$translate"
+  suite node gateway node_suite "http://$open" "http://$guarded" "http://$cutter" "http://$nest" "http://$translate"
 fi
 for way in direct gateway; do
   report go "$way"

@@ -25,9 +25,11 @@ type rig struct {
 	guarded string
 	cutter  string // a breaking network in front of the gateway; "" without
 	nest    string // a gateway that retries; "" without
-	exe     string // the holdfast program, for gateways of a test's own
-	run     string // tells this run's operations from those of an earlier one on the same processes
-	seq     atomic.Int64
+	// A gateway whose answers come from another API than the client's; "" without.
+	translate string
+	exe       string // the holdfast program, for gateways of a test's own
+	run       string // tells this run's operations from those of an earlier one on the same processes
+	seq       atomic.Int64
 }
 
 var theRig rig
@@ -38,6 +40,7 @@ func TestMain(m *testing.M) {
 	theRig.guarded = strings.TrimSuffix(os.Getenv("HOLDFAST_GUARDED_URL"), "/")
 	theRig.cutter = strings.TrimSuffix(os.Getenv("HOLDFAST_CUT_URL"), "/")
 	theRig.nest = strings.TrimSuffix(os.Getenv("HOLDFAST_NEST_URL"), "/")
+	theRig.translate = strings.TrimSuffix(os.Getenv("HOLDFAST_TRANSLATE_URL"), "/")
 	theRig.exe = os.Getenv("HOLDFAST")
 	theRig.run = fmt.Sprintf("go%x", time.Now().UnixNano())
 	for _, u := range []string{theRig.url, theRig.sim} {
@@ -94,6 +97,7 @@ type seen struct {
 	Key     string            `json:"idempotency_key"`
 	Path    string            `json:"path"`
 	Headers map[string]string `json:"headers"`
+	Body    string            `json:"body"`
 }
 
 func (r *rig) calls(t *testing.T, op string) []seen {

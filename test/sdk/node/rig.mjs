@@ -19,6 +19,8 @@ export const guarded = process.env.HOLDFAST_GUARDED_URL && address('HOLDFAST_GUA
 export const cutter = process.env.HOLDFAST_CUT_URL && address('HOLDFAST_CUT_URL');
 // A gateway that retries.
 export const nest = process.env.HOLDFAST_NEST_URL && address('HOLDFAST_NEST_URL');
+// A gateway whose answers come from another API than the client's.
+export const translate = process.env.HOLDFAST_TRANSLATE_URL && address('HOLDFAST_TRANSLATE_URL');
 export const direct = base === sim;
 
 // What only a gateway can do is skipped without one.

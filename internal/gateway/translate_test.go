@@ -1,0 +1,403 @@
+package gateway_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/sim"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// translating has a workflow with one tier for each API that a call can be told to.
+func translating(c *rigConfig) {
+	c.yaml = `
+env: test
+providers:
+  openai: {type: openai, base_url: "SIM/v1", api_key: "sk-far-openai"}
+  anthropic: {type: anthropic, base_url: "SIM", api_key: "sk-far-anthropic"}
+  gemini: {type: gemini, base_url: "SIM", api_key: "sk-far-gemini"}
+limits: {max_response_bytes: 64KiB}
+models:
+  claude-haiku-4-5: {input_cost: 1, output_cost: 5}
+  gemini-2.5-flash: {input_cost: 1, output_cost: 5}
+  gpt-5-mini: {input_cost: 1, output_cost: 5}
+workflows:
+  openai:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: openai, model: gpt-5-mini}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
+  anthropic: {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
+  gemini:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: gemini, model: gemini-2.5-flash}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
+  again:     {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}], retry: {max_attempts: 3, base: 1ms}}
+  observed:  {match: {paths: ["/by-name-only"]}, mode: observe, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}]}
+  default:   {retry: {max_attempts: 1}}
+`
+}
+
+// direction is a client's API and the one that answers it.
+type direction struct{ client, far string }
+
+var directions = []direction{{"openai", "anthropic"}, {"openai", "gemini"}, {"anthropic", "openai"}, {"anthropic", "gemini"}}
+
+func (d direction) String() string { return d.client + " from " + d.far }
+
+// ask is a request of the client's for the far side's workflow.
+func (d direction) ask(op string, stream bool, extra ...string) request {
+	q := request{path: "/v1/chat/completions", body: `{"model":"gpt-5","messages":[{"role":"user","content":"hello op=` + op + `"}]`}
+	if d.client == "anthropic" {
+		q = request{path: "/v1/messages?beta=true", body: `{"model":"claude-opus-4-5","max_tokens":100,"messages":[{"role":"user","content":"hello op=` + op + `"}]`}
+		q = q.with("Anthropic-Version", "2023-06-01", "Anthropic-Beta", "a-beta", "X-Api-Key", "sk-the-clients-own-secret")
+	} else {
+		q = q.with("Authorization", "Bearer sk-the-clients-own-secret", "Openai-Organization", "org-1")
+	}
+	if stream {
+		q.body += `,"stream":true`
+	}
+	q.body += strings.Join(extra, "") + "}"
+	return q.workflow(d.far)
+}
+
+// toldAnswer is what a client's answer says in its own shape, plain or streamed.
+type toldAnswer struct {
+	text, finish, err string
+	ended             bool
+	events            int
+}
+
+func (d direction) hear(t *testing.T, a *answered) (s toldAnswer) {
+	t.Helper()
+	if !strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") {
+		doc := gjson.ParseBytes(a.body)
+		if !gjson.ValidBytes(a.body) {
+			t.Fatalf("no document: %s", a.body)
+		}
+		s.err = doc.Get("error.message").String()
+		if d.client == "anthropic" {
+			s.text, s.finish = doc.Get("content.0.text").String(), doc.Get("stop_reason").String()
+		} else {
+			s.text, s.finish = doc.Get("choices.0.message.content").String(), doc.Get("choices.0.finish_reason").String()
+		}
+		s.ended = s.finish != ""
+		return s
+	}
+	for block := range strings.SplitSeq(strings.TrimSuffix(string(a.body), "\n\n"), "\n\n") {
+		s.events++
+		_, data, _ := strings.Cut(block, "data: ")
+		if data == "[DONE]" {
+			s.ended = true
+			continue
+		}
+		doc := gjson.Parse(data)
+		if !gjson.Valid(data) {
+			t.Fatalf("no event: %q in %s", block, a.body)
+		}
+		s.err += doc.Get("error.message").String()
+		s.ended = s.ended || doc.Get("type").Str == "message_stop"
+		s.text += doc.Get("choices.0.delta.content").String() + doc.Get("delta.text").String()
+		s.finish += doc.Get("choices.0.finish_reason").String() + doc.Get("delta.stop_reason").String()
+	}
+	return s
+}
+
+// The client gets its own shape, whole; the far side gets its own, and nothing that the client says to its own provider.
+func TestTranslated(t *testing.T) {
+	r := newRig(t, translating)
+	for _, d := range directions {
+		for _, stream := range []bool{false, true} {
+			op := fmt.Sprintf("%s-%s-%v", d.client, d.far, stream)
+			a := r.must(d.ask(op, stream).key(op), 200)
+			want := "stop"
+			if d.client == "anthropic" {
+				want = "end_turn"
+			}
+			if got := d.hear(t, a); !strings.Contains(got.text, "hello op="+op) || got.finish != want || !got.ended || got.err != "" {
+				t.Errorf("%v: %+v in %s", d, got, a.body)
+			}
+			if a.header.Get("Holdfast-Source") != "far" || a.header.Get("Holdfast-Served-Model") == a.header.Get("Holdfast-Requested-Model") || a.header.Get("Holdfast-Intent") == "" {
+				t.Errorf("%v: %v", d, a.header)
+			}
+			for _, other := range []string{"Anthropic-Ratelimit-Requests-Remaining", "X-Ratelimit-Remaining-Requests", "Openai-Version"} {
+				if a.header.Get(other) != "" {
+					t.Errorf("%v: the far side's %s reached the client", d, other)
+				}
+			}
+			d.checkSent(t, r, op)
+			d.checkRecord(t, r, a)
+			replayed := r.must(d.ask(op, stream).key(op), 200)
+			if !bytes.Equal(replayed.body, a.body) || replayed.header.Get("Idempotency-Replayed") != "true" || replayed.header.Get("Content-Type") != a.header.Get("Content-Type") {
+				t.Errorf("%v: replayed as %s, %v", d, replayed.body, replayed.header)
+			}
+			r.calls(op, 1)
+		}
+	}
+}
+
+// checkSent looks at what the far side was sent.
+func (d direction) checkSent(t *testing.T, r *rig, op string) {
+	t.Helper()
+	call := r.sim.Calls(op)[0]
+	if string(call.Wire) != d.far {
+		t.Errorf("%v: asked as %s at %s", d, call.Wire, call.Path)
+	}
+	credentials := 0
+	for name, v := range call.Headers {
+		if strings.Contains(v, "org-1") || strings.Contains(v, "a-beta") {
+			t.Errorf("%v: %s: %s went to another provider", d, name, v)
+		}
+		if strings.Contains(v, "sha256:") {
+			credentials++
+			if v != sim.Fingerprint("sk-far-"+d.far) && v != sim.Fingerprint("Bearer sk-far-"+d.far) {
+				t.Errorf("%v: credential %s: %s", d, name, v)
+			}
+		}
+	}
+	if strings.Contains(call.Query, "beta") || (d.far == "anthropic") != (call.Headers["Anthropic-Version"] != "") || credentials != 1 {
+		t.Errorf("%v: sent ?%s with %v", d, call.Query, call.Headers)
+	}
+}
+
+// checkRecord: tokens and model are known, whether or not the client asked to be told.
+func (d direction) checkRecord(t *testing.T, r *rig, a *answered) {
+	t.Helper()
+	rec := r.settled(a.header.Get("Holdfast-Intent"))
+	if rec.UsageIn <= 0 || rec.UsageOut <= 0 || rec.ServedModel == "" || rec.Outcome != ledger.OutcomeSuccess {
+		t.Errorf("%v: on record: usage %d, %d, model %q, %v", d, rec.UsageIn, rec.UsageOut, rec.ServedModel, rec.Outcome)
+	}
+	events, err := r.store.History(t.Context(), rec.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := map[string]string{"openai": "/chat.completions/", "anthropic": "/messages/", "gemini": "enerateContent/"}[d.far]
+	if !slices.ContainsFunc(events, func(e ledger.Event) bool {
+		return strings.HasPrefix(e.Route, d.far+"/") && strings.Contains(e.Route, endpoint)
+	}) {
+		t.Errorf("%v: no event of a route of the far side's: %+v", d, events)
+	}
+}
+
+// What the far side refuses is refused in the client's words, with the status that its API has for it; how long to wait is read in
+// the far side's.
+func TestTranslatedErrors(t *testing.T) {
+	r := newRig(t, translating)
+	for _, d := range directions {
+		overloaded := 503
+		if d.client == "anthropic" {
+			overloaded = 529
+		}
+		for _, stream := range []bool{false, true} {
+			d.refused(t, r, stream, `{"status":400,"message":"that is wrong"}`, 400)
+			d.refused(t, r, stream, `{"status":500,"message":"oh"}`, 500)
+			d.refused(t, r, stream, `{"status":502,"body":"<html>bad gateway</html>","headers":{"Content-Type":"text/html"}}`, 502)
+			d.refused(t, r, stream, `{"status":503,"message":"too much to do"}`, overloaded)
+		}
+		for _, stream := range []bool{false, true} {
+			busy := newRig(t, translating) // its route cools down
+			a := d.refused(t, busy, stream, `{"status":429,"headers":{"Retry-After":"77"},"message":"slow down please"}`, 429)
+			if wait := a.header.Get("Retry-After"); wait != "77" && wait != "76" {
+				t.Errorf("%v: Retry-After %q", d, wait)
+			}
+		}
+	}
+}
+
+func (d direction) refused(t *testing.T, r *rig, stream bool, step string, status int) *answered {
+	t.Helper()
+	op := fmt.Sprintf("%s-%s-%v-%d", d.client, d.far, stream, status)
+	r.script(op, step)
+	a := r.must(d.ask(op, stream), status)
+	doc := gjson.ParseBytes(a.body)
+	if !doc.Get("error.message").Exists() || (d.client == "anthropic") != (doc.Get("type").Str == "error") || a.header.Get("Content-Type") != "application/json" {
+		t.Errorf("%v: %s %v", d, a.body, a.header)
+	}
+	if m := gjson.Get(step, "message"); m.Exists() && doc.Get("error.message").Str != m.Str {
+		t.Errorf("%v: the far side's words are lost: %s", d, a.body)
+	}
+	if rec := r.settled(a.header.Get("Holdfast-Intent")); rec.Outcome != ledger.OutcomeFailed {
+		t.Errorf("%v: on record as %v", d, rec.Outcome)
+	}
+	return a
+}
+
+// A stream that breaks before its first content is an error instead; behind it the client gets what came, and exactly one error that
+// its client raises; never an end.
+func TestTranslatedBroken(t *testing.T) {
+	r := newRig(t, translating)
+	for _, d := range directions {
+		for _, how := range []string{"cut:%d", "reset:%d", "clean:%d", "error:%d"} {
+			early, late := fmt.Sprintf(how, 0), fmt.Sprintf(how, 4)
+			op := d.client + "-" + d.far + "-" + how[:3]
+			r.script(op+"-early", early)
+			a := r.do(d.ask(op+"-early", true))
+			if a.status < 400 || d.hear(t, a).err == "" {
+				t.Errorf("%v %s: %d %s", d, early, a.status, a.body)
+			}
+			r.script(op+"-late", late)
+			a = r.must(d.ask(op+"-late", true), 200)
+			if got := d.hear(t, a); got.text == "" || got.err == "" || got.ended || got.finish != "" || strings.Count(string(a.body), `"error"`) > 2 {
+				t.Errorf("%v %s: %+v in %s", d, late, got, a.body)
+			}
+		}
+	}
+}
+
+// Each event leaves when it has come, and one that means nothing to the client keeps no other back.
+func TestTranslatedAtOnce(t *testing.T) {
+	r := newRig(t, translating)
+	for _, d := range directions {
+		op := "held-" + d.client + d.far
+		r.script(op, `{"hold":"`+op+`","hold_at":"event","hold_n":4}`)
+		resp, err := r.open(d.ask(op, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, text := bufio.NewReader(resp.Body), ""
+		for !strings.Contains(text, "answer") {
+			line, err := lines.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%v: %v behind %s", d, err, text)
+			}
+			text += line
+		}
+		if err := r.sim.WaitHeld(t.Context(), op, 1); err != nil {
+			t.Fatal(err)
+		}
+		r.sim.Release(op)
+		rest, err := io.ReadAll(lines)
+		if err != nil || !strings.Contains(string(rest), "stop") {
+			t.Errorf("%v: %v, %s", d, err, rest)
+		}
+		resp.Body.Close()
+	}
+}
+
+// A client that comes back reads on behind the event that it has, in its own API's events.
+func TestTranslatedResume(t *testing.T) {
+	r := newRig(t, translating)
+	for _, d := range directions {
+		op := "resume-" + d.client + d.far
+		whole := r.must(d.ask(op, true).key(op), 200)
+		n := d.hear(t, whole).events
+		for after := 1; after < n; after++ {
+			a := r.must(d.ask(op, true).key(op).with("Last-Event-ID", fmt.Sprint(after)), 200)
+			if got := d.hear(t, a); got.events != n-after || !bytes.HasSuffix(stripIDs(whole.body), stripIDs(a.body)) {
+				t.Errorf("%v after %d of %d: %d events, %s", d, after, n, got.events, a.body)
+			}
+		}
+		r.calls(op, 1)
+	}
+}
+
+// stripIDs takes the numbers of events off.
+func stripIDs(b []byte) []byte {
+	var out []byte
+	for line := range bytes.Lines(b) {
+		if !bytes.HasPrefix(line, []byte("id: ")) {
+			out = append(out, line...)
+		}
+	}
+	return out
+}
+
+// What cannot be told is refused before anything is sent, by the field and the rule.
+func TestNotTranslated(t *testing.T) {
+	r := newRig(t, translating)
+	signed := `{"model":"claude-opus-4-5","max_tokens":9000,"messages":[{"role":"user","content":"a"},
+		{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]},
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"1"}]}],"tools":[{"name":"f","input_schema":{"type":"object"}}]}`
+	for _, x := range []struct {
+		name  string
+		q     request
+		field string
+	}{
+		{"BR-058 a signed thought", request{path: "/v1/messages", body: signed}.with("Anthropic-Version", "2023-06-01").workflow("openai"), "messages[1].content[0]"},
+		{"BR-058 a signed thought", request{path: "/v1/messages", body: signed}.with("Anthropic-Version", "2023-06-01").workflow("gemini"), "messages[1].content[0]"},
+		{"a hosted tool", direction{"anthropic", "openai"}.ask("x", false, `,"tools":[{"type":"web_search_20250305","name":"web_search"}]`), "tools[0]"},
+		{"an unknown field", direction{"openai", "anthropic"}.ask("x", false, `,"never_heard_of":1`), "never_heard_of"},
+		{"what is stored", direction{"openai", "gemini"}.ask("x", false, `,"store":true`), "store"},
+		{"responses", request{path: "/v1/responses", body: `{"model":"gpt-5","input":"op=x"}`}.workflow("anthropic"), "responses"},
+		{"embeddings", request{path: "/v1/embeddings", body: `{"model":"e","input":"op=x"}`}.workflow("gemini"), "embeddings"},
+		{"tokens", request{path: "/v1/messages/count_tokens", body: `{"model":"c","messages":[]}`}.with("Anthropic-Version", "2023-06-01").workflow("openai"), "speaks"},
+		{"mode: observe", direction{"openai", "observed"}.ask("x", false), "speaks"},
+	} {
+		a := r.must(x.q, http.StatusBadGateway)
+		if a.code() != string(gateway.CodeContract) || !strings.Contains(string(a.body), x.field) || a.header.Get("Holdfast-Safe-To-Retry") != "no" {
+			t.Errorf("%s: %v %s", x.name, a.header, a.body)
+		}
+	}
+	if n := r.sim.Stats().Total.Calls; n > 0 {
+		t.Errorf("%d calls were sent", n)
+	}
+	a := r.must(direction{"openai", "anthropic"}.ask("x", false, `,`), http.StatusBadGateway)
+	if a.code() != string(gateway.CodeContract) {
+		t.Errorf("a request that is no document: %s", a.body)
+	}
+}
+
+// What the far side answers with and nobody can read is no answer: a page, a coding that was not asked for, half a document, more
+// than may be held, and what the client's API has no words for.
+func TestTranslatedNoAnswer(t *testing.T) {
+	r := newRig(t, translating)
+	d := direction{"openai", "anthropic"}
+	for name, x := range map[string]struct {
+		step string
+		code gateway.Code
+	}{
+		"page":     {`{"body":"<html>hello</html>","headers":{"Content-Type":"text/html"}}`, gateway.CodeIncomplete},
+		"coding":   {`{"headers":{"Content-Encoding":"gzip"}}`, gateway.CodeIncomplete},
+		"half":     {`{"body":"{\"type\":\"message\",","headers":{"Content-Type":"application/json"}}`, gateway.CodeIncomplete},
+		"empty":    {`{"body":""}`, gateway.CodeIncomplete},
+		"large":    {`{"size":100000}`, gateway.CodeAnswerTooLarge},
+		"wordless": {`{"finish":"pause_turn"}`, gateway.CodeContract},
+		"cut":      {"cut:1", gateway.CodeIncomplete},
+	} {
+		r.script(name, x.step)
+		a := r.must(d.ask(name, false), http.StatusBadGateway)
+		if a.code() != string(x.code) {
+			t.Errorf("%s: %v %s", name, a.header, a.body)
+		}
+	}
+	// A stream that is too large to keep is passed on whole.
+	r.script("flood", `{"size":300000,"chunks":100}`)
+	a := r.must(d.ask("flood", true), 200)
+	if got := d.hear(t, a); len(got.text) < 300000 || !got.ended {
+		t.Errorf("%d bytes of text, %v", len(got.text), got.ended)
+	}
+}
+
+// An error inside a stream is judged by the far side's own words: a 529 of Anthropic's is tried again, whatever OpenAI calls it.
+func TestTranslatedErrorIsTheFarSides(t *testing.T) {
+	r := newRig(t, translating)
+	d := direction{"openai", "again"}
+	r.script("in", `{"error_event":0,"error":"overloaded_error","message":"Overloaded"}`, "ok")
+	a := r.must(d.ask("in", true), 200)
+	if a.header.Get("Holdfast-Attempts") != "2" || !d.hear(t, a).ended {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	events, err := r.store.History(t.Context(), a.header.Get("Holdfast-Intent"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, _ := json.Marshal(events); !strings.Contains(string(b), "overloaded_error") {
+		t.Errorf("%s", b)
+	}
+}
+
+// A job is told as a call is, and its answer is in its submitter's words.
+func TestTranslatedJob(t *testing.T) {
+	r := newRig(t, translating)
+	for _, d := range directions {
+		op := "job-" + d.client + d.far
+		if rec := r.settled(r.submit(d.ask(op, false))); rec.Outcome != ledger.OutcomeSuccess {
+			t.Errorf("%v: %v", d, rec.Outcome)
+		}
+		r.calls(op, 1)
+		d.checkSent(t, r, op)
+	}
+}
