@@ -252,17 +252,22 @@ const (
 	promptTokens = 4096 // what Anthropic must be told (max_tokens)
 )
 
-// path is where lines go that name none: as clients of the workflow send theirs, a chat completion where that is open.
+// path is where lines go that name none: as clients of the workflow send theirs, and where that is open in the API of the first
+// tier, or one that can be said in it.
 func (p *Plan) path(usual *Usual) string {
 	if usual.Path != "" {
 		return usual.Path
 	}
-	for _, path := range []string{chatPath, messagesPath, responsePath} {
+	order := []string{chatPath, messagesPath, responsePath}
+	if c := p.config.Provider(p.Tiers[0].Provider); c != nil && c.Type == policy.TypeAnthropic {
+		order = []string{messagesPath, chatPath, responsePath}
+	}
+	for _, path := range order {
 		if p.takes(path) {
 			return path
 		}
 	}
-	return chatPath
+	return order[0]
 }
 
 // prompt writes a short line as a whole request. Its schema is asked for, too.

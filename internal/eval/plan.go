@@ -52,6 +52,9 @@ func NewPlan(cfg *policy.Config, workflow string, tiers []string) (*Plan, error)
 		p.Tiers = []Tier{{Name: "as asked", workflow: names[0], concurrent: w.Bulkhead.MaxConcurrent}}
 	}
 	for i := range w.Tiers {
+		if name := w.Tiers[i].Provider; name != "" && cfg.Provider(name) == nil { // as a policy file alone may have it
+			return nil, fmt.Errorf("%w: tier %s goes to provider %s, which is not configured here; name the configuration that has it", ErrPlan, w.Tiers[i].Name, name)
+		}
 		p.Tiers = append(p.Tiers, newTier(w, &w.Tiers[i], names[i]))
 	}
 	return p, p.choose(tiers)

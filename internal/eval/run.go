@@ -147,7 +147,7 @@ func (r *Run) begin(ctx context.Context, cost spend.Amount) bool {
 		}
 		r.room.Wait()
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || r.refused { // the run is over for cheaper calls too: what was left out is the set's end
 		return false
 	}
 	r.open += cost

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/internal/eval"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+)
+
+// evalFlags are those of `holdfast eval`.
+type evalFlags struct {
+	file, config, workflow string
+	tiers, upstreams       []string
+	headers                []string
+	usual                  eval.Usual
+	repeat, concurrency    int
+	maxCost                float64
+	yes, dryRun            bool
+	out                    string
+	json, markdown         bool
+}
+
+// evalCommand is `holdfast eval`.
+func evalCommand() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use:   "eval --file PROMPTS",
+		Short: "Run a set of prompts through every tier of a workflow, side by side",
+		Long: `Send every line of a set to every tier of a workflow, and print the answers side by side: schema validity, length, cost,
+latency, stop reason, errors; then a summary of each tier. Each call goes the way that it goes in production (prompt of the
+tier, time-outs, retries, translation, credentials), by a gateway of the command's own with a log that is thrown away; but
+no cache, no other tier and no earlier line answers in a tier's place.
+
+A line is {"prompt": "…"} with system, schema and id as wanted, or a whole request, {"body": {…}}, with path, schema and
+id. Answers are judged by the line's schema, else by the one that the request asks for.
+
+It costs money. What it may cost is printed first; it goes on where somebody at the terminal says so, where --max-cost covers it, or
+with --yes. --max-cost bounds the run, too: no call begins that may go beyond it.
+
+Status 1 means that a tier failed on every line, or that calls were not made.`,
+		Example: `  holdfast eval --file prompts.jsonl --config holdfast.yaml --workflow support_chat --max-cost 2
+  holdfast eval --file prompts.jsonl --tiers pro,flash --repeat 3 --yes --out report.json
+  holdfast eval --file prompts.jsonl --dry-run     # what it would cost`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func (f *evalFlags) add(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.StringVar(&f.file, "file", "", "JSON lines of prompts or requests; - is standard input")
+	s.StringVar(&f.config, "config", "", "configuration or policy file; without it holdfast.yaml here, else the defaults")
+	s.StringVar(&f.workflow, "workflow", "", "whose tiers; without it the only workflow that has some")
+	s.StringSliceVar(&f.tiers, "tiers", nil, "only these tiers, by their names with commas between")
+	s.StringArrayVar(&f.upstreams, "upstream", nil, "NAME=BASE_URL of a provider; may be repeated")
+	s.StringVar(&f.usual.Path, "path", "", "API of lines that name none, e.g. /v1/messages; without it what the workflow's match takes")
+	s.StringVar(&f.usual.Model, "model", "", "model that prompts ask for; without it that of the first tier")
+	s.BoolVar(&f.usual.Stream, "stream", false, "prompts ask for a stream, so that the time to its first content is seen")
+	s.StringArrayVarP(&f.headers, "header", "H", nil, "'Name: value' of every request, as a client sends it; may be repeated")
+	s.IntVar(&f.repeat, "repeat", 1, "how often each line goes to each tier")
+	s.IntVar(&f.concurrency, "concurrency", 4, "calls at once to each tier; never more than its bulkhead allows")
+	s.Float64Var(&f.maxCost, "max-cost", 0, "USD; no call begins that may go beyond it")
+	s.BoolVar(&f.yes, "yes", false, "do not ask, whatever it may cost")
+	s.BoolVar(&f.dryRun, "dry-run", false, "check the set, say what it may cost, and send nothing")
+	s.StringVar(&f.out, "out", "", "file for the whole report as JSON, answers in full")
+	s.BoolVar(&f.json, "json", false, "print the whole report as JSON")
+	s.BoolVar(&f.markdown, "markdown", false, "print tables of Markdown")
+	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+}
+
+// check refuses values that cannot be.
+func (f *evalFlags) check(cmd *cobra.Command) error {
+	switch {
+	case f.file == "":
+		return usagef("eval takes --file PROMPTS, JSON lines such as {\"prompt\": \"…\"}; see eval --help")
+	case f.repeat < 1 || f.repeat > 1000:
+		return usagef("--repeat is 1 to 1000")
+	case f.concurrency < 1 || f.concurrency > 256:
+		return usagef("--concurrency is 1 to 256")
+	case cmd.Flags().Changed("max-cost") && !(f.maxCost > 0 && f.maxCost < 1e9):
+		return usagef("--max-cost is an amount in USD above 0")
+	}
+	return nil
+}
+
+// load reads the configuration as serve would: what it lacks there keeps it from being run here.
+func (f *evalFlags) load() (*policy.Config, error) {
+	file := f.config
+	if file == "" {
+		if _, err := os.Stat(configHere); err == nil {
+			file = configHere
+		}
+	}
+	cfg, faults := policy.Default(os.LookupEnv), []policy.Fault(nil)
+	if file != "" {
+		if cfg, faults = policy.Load(file, os.LookupEnv); cfg == nil {
+			return nil, refusedConfig(faults)
+		}
+	}
+	if len(f.upstreams) > 0 {
+		faults = cfg.Override(policy.Overrides{Upstreams: f.upstreams})
+	}
+	if policy.Unservable(faults) {
+		return nil, refusedConfig(faults)
+	}
+	return cfg, nil
+}
+
+func refusedConfig(faults []policy.Fault) error {
+	var lines strings.Builder
+	for _, fault := range faults {
+		if policy.Unservable([]policy.Fault{fault}) {
+			lines.WriteString("\n" + fault.String())
+		}
+	}
+	err := fmt.Errorf("the configuration is refused:%s", lines.String())
+	if policy.InFlags(faults) {
+		return &usageError{err}
+	}
+	return err
+}
+
+// plan reads what is to be sent.
+func (f *evalFlags) plan(cmd *cobra.Command) (*eval.Plan, error) {
+	cfg, err := f.load()
+	if err != nil {
+		return nil, err
+	}
+	p, err := eval.NewPlan(cfg, f.workflow, f.tiers)
+	if errors.Is(err, eval.ErrPlan) {
+		return nil, &usageError{err}
+	} else if err != nil {
+		return nil, err
+	}
+	if p.Header, err = parseHeaders(f.headers); err != nil {
+		return nil, err
+	}
+	in, name := cmd.InOrStdin(), "standard input"
+	if f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return nil, wanted(`--file is JSON lines such as {"prompt": "…"}`, err)
+		}
+		defer func() { _ = file.Close() }() // read only
+		in, name = file, f.file
+	}
+	if p.Requests, err = eval.ReadRequests(name, in, p, f.usual); err != nil {
+		return nil, fmt.Errorf("nothing was sent:\n%w", err)
+	}
+	return p, nil
+}

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdfast-ai/holdfast/internal/eval"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/spend"
+)
+
+func (f *evalFlags) run(cmd *cobra.Command) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	p, err := f.plan(cmd)
+	if err != nil {
+		return err
+	}
+	p.Repeat, p.Concurrency, p.MaxCost = f.repeat, f.concurrency, spend.USD(f.maxCost)
+	e := p.Estimate()
+	if _, err := fmt.Fprintln(cmd.ErrOrStderr(), estimated(p, &e)); err != nil || f.dryRun {
+		return err
+	}
+	if err := f.allowed(cmd, p, &e); err != nil {
+		return err
+	}
+	return f.send(cmd, p)
+}
+
+// estimated says what a plan may cost.
+func estimated(p *eval.Plan, e *eval.Estimate) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s × %s", plural(len(p.Requests), "line"), plural(len(p.Tiers), "tier"))
+	if p.Repeat > 1 {
+		fmt.Fprintf(&b, " × %d", p.Repeat)
+	}
+	fmt.Fprintf(&b, " = %s of workflow %s, about %s at most by prices of %s:", plural(p.Calls(), "call"), p.Workflow, e.Total, policy.PricesAsOf)
+	for i := range p.Tiers {
+		fmt.Fprintf(&b, " %s %s", p.Tiers[i].Name, e.Tiers[i])
+		if i < len(p.Tiers)-1 {
+			b.WriteString(",")
+		}
+	}
+	if len(e.Unpriced) > 0 {
+		fmt.Fprintf(&b, "\nnobody knows what %s costs: it counts as nothing; say it under models, as {input_cost: …, output_cost: …}", clean(strings.Join(e.Unpriced, ", "), 200))
+	}
+	return b.String()
+}
+
+var errNobodyAsked = usagef("nobody is asked where standard input is no terminal; nothing was sent. Write --max-cost USD, or --yes")
+
+// allowed asks whether it may cost that, unless something has answered already.
+func (f *evalFlags) allowed(cmd *cobra.Command, p *eval.Plan, e *eval.Estimate) error {
+	covered := len(e.Unpriced) == 0 && e.Total <= p.MaxCost
+	switch {
+	case f.yes, covered:
+		return nil
+	case p.MaxCost > 0 && len(e.Unpriced) > 0:
+		return usagef("what it costs is not known, so that --max-cost cannot bound it; nothing was sent. Say the prices under models, or write --yes")
+	case p.MaxCost > 0:
+		return usagef("about %s may be more than --max-cost %s; nothing was sent. Raise it, send fewer lines, or write --yes: then it ends where the next call may go beyond", e.Total, p.MaxCost)
+	case f.file == "-" || !reads(cmd.InOrStdin()):
+		return errNobodyAsked
+	}
+	if _, err := fmt.Fprint(cmd.ErrOrStderr(), "Send them? [y/N] "); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	case "":
+		if err != nil { // /dev/null looks like a terminal, too
+			return errNobodyAsked
+		}
+	}
+	return errors.New("nothing was sent")
+}
+
+// reads reports whether somebody types what is read.
+func reads(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	return ok && terminal(f)
+}
+
+// send makes the calls, and prints what there is however it ends.
+func (f *evalFlags) send(cmd *cobra.Command, p *eval.Plan) error {
+	ctx, stop := interruptible(cmd.Context())
+	defer stop()
+	run := eval.NewRun(p)
+	end := follow(cmd.ErrOrStderr(), func() string {
+		at := run.Progress()
+		return fmt.Sprintf("%d of %d calls, %d failed, %s", at.Done, at.Calls, at.Failed, at.Spent)
+	})
+	err := run.Do(ctx, nil)
+	end()
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	r := run.Report(f.file)
+	if err := f.print(cmd.OutOrStdout(), r); err != nil {
+		return err
+	}
+	return evalEnd(ctx, r)
+}
+
+func (f *evalFlags) print(out io.Writer, r *eval.Report) error {
+	if f.out != "" {
+		if err := replaceFile(f.out, func(w io.Writer) error { return writeJSON(w, r) }); err != nil {
+			return fmt.Errorf("--out: %w", err)
+		}
+	}
+	w := bufio.NewWriter(out)
+	var err error
+	switch {
+	case f.json:
+		err = writeJSON(w, r)
+	case f.markdown:
+		err = evalMarkdown(w, r)
+	default:
+		err = evalText(w, r)
+	}
+	return errors.Join(err, w.Flush())
+}
+
+// evalEnd is what a run's end means to the exit status.
+func evalEnd(ctx context.Context, r *eval.Report) error {
+	missing := r.Calls - r.Made
+	switch {
+	case r.Stopped == eval.Interrupted:
+		return fmt.Errorf("%w: %s of %d not made", context.Cause(ctx), were(missing), r.Calls)
+	case r.Stopped == eval.MaxCost:
+		return fmt.Errorf("--max-cost is used up: %s of %d not made", were(missing), r.Calls)
+	}
+	if failed := r.Failed(); len(failed) > 0 {
+		return fmt.Errorf("%s %s failed on every line", verb(len(failed), "tier", "tiers"), strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+func were(calls int) string { return plural(calls, "call") + " " + verb(calls, "was", "were") }
