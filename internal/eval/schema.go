@@ -16,11 +16,18 @@ import (
 // schema judges the text of an answer.
 type schema struct{ resolved *jsonschema.Resolved }
 
-// newSchema reads a JSON schema. References outside it are refused: nothing is fetched.
+// newSchema reads a JSON schema. References that lead out of it are refused: nothing is fetched.
 func newSchema(text []byte) (*schema, error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal(text, &s); err != nil {
 		return nil, fmt.Errorf("it is no JSON schema: %w", err)
+	}
+	read, err := json.Marshal(&s) // as the validator spells what it has read
+	if err == nil {
+		err = checkReferences(read)
+	}
+	if err != nil {
+		return nil, err
 	}
 	r, err := s.Resolve(nil)
 	if err != nil {
