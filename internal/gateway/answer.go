@@ -42,6 +42,9 @@ func (c *call) answerFrom(cur *cursor) *Error {
 		return c.ended(end)
 	}
 	mutant.Point("answer.before")
+	if h.failed && excusedStatus(h.status) && c.lastResort(CodeAllTiersFailed) {
+		return nil
+	}
 	c.source, c.status = "tier", h.status
 	c.done = true
 	if c.bridging && !c.fits(h.status, h.contentType()) {
@@ -118,6 +121,8 @@ func (c *call) headers(h *head) {
 	c.operation(out)
 	if h.failed {
 		c.failedHeaders(out, h)
+	} else {
+		c.exec.degraded(out)
 	}
 	if h.unrecorded {
 		c.set(out, "Holdfast-Recorded", "no")
@@ -161,9 +166,7 @@ func (c *call) operation(out http.Header) {
 		c.set(out, "Holdfast-Source", source)
 	}
 	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.attempts()))
-	if told := e.told(); told != "" {
-		c.set(out, "Holdfast-Fallback", told)
-	}
+	e.tiered(out)
 	if e.spec.Model != "" {
 		c.set(out, "Holdfast-Requested-Model", plainName(e.spec.Model))
 		c.set(out, "Holdfast-Served-Model", e.servedModel())

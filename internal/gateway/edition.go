@@ -21,6 +21,7 @@ type edition struct {
 	tools     map[string]*toolServer
 	keyers    map[string]*idempotency.Keyer // by workflow
 	nests     map[string]*rules             // by workflow
+	caches    map[string]*caching           // by workflow
 	common    *shared
 	epoch     uint64 // of the routes' configuration
 	absent    absence
@@ -36,7 +37,10 @@ func (g *Gateway) edition(cfg *policy.Config) (*edition, error) {
 	if e.keyers, err = keyers(cfg); err != nil {
 		return nil, err
 	}
-	e.nests = nests(cfg, e.common)
+	if e.caches, err = g.caches(cfg); err != nil {
+		return nil, err
+	}
+	e.nests = nests(cfg, e.providers, e.common)
 	for _, t := range e.providers {
 		t.mark = g.credentialMark(t.key)
 	}

@@ -209,11 +209,14 @@ type TierTimeouts struct {
 type Prompt struct {
 	System    string `yaml:"system" doc:"Replaces the system text."`
 	MaxTokens int    `yaml:"max_tokens" default:"0" is:"nonnegative" doc:"Bounds the answer."`
+	Examples  *int   `yaml:"examples" is:"nonnegative" doc:"How many of the examples at the front of the conversation are kept (Holdfast-Examples says how many there are); all of them if left out."`
+	Template  string `yaml:"template" is:"prompt" doc:"Stands in the place of the last user text, which it holds as {input}."`
 }
 
 // Cache answers without a provider.
 type Cache struct {
-	First    bool          `yaml:"first" default:"false" doc:"Look before calling, not only as the last resort."`
+	First    bool          `yaml:"first" default:"false" doc:"Look before calling, not only as the last resort; for requests with temperature: 0."`
+	Sampled  bool          `yaml:"sampled" default:"false" doc:"With first: also for requests whose answer is drawn, or that leave temperature out."`
 	Semantic *Semantic     `yaml:"semantic" doc:"An earlier answer to nearly the same question."`
 	Template []CachePrompt `yaml:"template" doc:"An earlier answer to the same template with the same values."`
 	Default  string        `yaml:"default" doc:"A fixed text when nothing else is left."`
