@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -23,14 +24,18 @@ type evalFlags struct {
 	yes, dryRun            bool
 	out                    string
 	json, markdown         bool
+
+	threshold       bool
+	pairs, embedder string
+	steps           eval.Thresholds
 }
 
 // evalCommand is `holdfast eval`.
 func evalCommand() *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
-		Use:   "eval --file PROMPTS",
-		Short: "Run a set of prompts through every tier of a workflow, side by side",
+		Use:   "eval --file PROMPTS | --threshold",
+		Short: "Run a set of prompts through every tier of a workflow, side by side, or sweep the semantic cache's threshold",
 		Long: `Send every line of a set to every tier of a workflow, and print the answers side by side: schema validity, length, cost,
 latency, stop reason, errors; then a summary of each tier. Each call goes the way that it goes in production (prompt of the
 tier, time-outs, retries, translation, credentials), by a gateway of the command's own with a log that is thrown away; but
@@ -42,10 +47,14 @@ id. Answers are judged by the line's schema, else by the one that the request as
 It costs money. What it may cost is printed first; it goes on where somebody at the terminal says so, where --max-cost covers it, or
 with --yes. --max-cost bounds the run, too: no call begins that may go beyond it.
 
-Status 1 means that a tier failed on every line, or that calls were not made.`,
+With --threshold it asks at which similarity the semantic cache may answer: pairs of questions, {"a": "…", "b": "…", "same": true}, are
+put to the cache's own embedder and guard, and for each threshold the right and the wrong hits are counted.
+
+Status 1 means that a tier failed on every line, that calls were not made, or that no threshold finds what is right alone.`,
 		Example: `  holdfast eval --file prompts.jsonl --config holdfast.yaml --workflow support_chat --max-cost 2
   holdfast eval --file prompts.jsonl --tiers pro,flash --repeat 3 --yes --out report.json
-  holdfast eval --file prompts.jsonl --dry-run     # what it would cost`,
+  holdfast eval --file prompts.jsonl --dry-run     # what it would cost
+  holdfast eval --threshold --pairs pairs.jsonl --workflow support_chat`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -72,14 +81,36 @@ func (f *evalFlags) add(cmd *cobra.Command) {
 	s.StringVar(&f.out, "out", "", "file for the whole report as JSON, answers in full")
 	s.BoolVar(&f.json, "json", false, "print the whole report as JSON")
 	s.BoolVar(&f.markdown, "markdown", false, "print tables of Markdown")
+	s.BoolVar(&f.threshold, "threshold", false, "sweep the semantic cache's threshold over pairs of questions")
+	s.StringVar(&f.pairs, "pairs", "", "with --threshold: JSON lines of pairs, - is standard input; without it some of our own")
+	s.StringVar(&f.embedder, "embedder", "", "with --threshold: a name from embedders; without it that of the workflow, or the only one")
+	s.Float64Var(&f.steps.From, "from", 0.80, "with --threshold: the first that is tried")
+	s.Float64Var(&f.steps.To, "to", 0.99, "with --threshold: the last")
+	s.Float64Var(&f.steps.Step, "step", 0.01, "with --threshold: from one to the next")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
+	cmd.MarkFlagsMutuallyExclusive("file", "threshold")
 }
+
+// ofSet and ofSweep are flags that mean something in one of the two alone.
+var (
+	ofSet   = []string{"tiers", "path", "model", "stream", "header", "repeat", "concurrency"}
+	ofSweep = []string{"pairs", "embedder", "from", "to", "step"}
+)
 
 // check refuses values that cannot be.
 func (f *evalFlags) check(cmd *cobra.Command) error {
+	foreign, needs := ofSweep, "--threshold"
+	if f.threshold {
+		foreign, needs = ofSet, "--file"
+	}
+	for _, name := range foreign {
+		if cmd.Flags().Changed(name) {
+			return usagef("--%s goes with %s", name, needs)
+		}
+	}
 	switch {
-	case f.file == "":
-		return usagef("eval takes --file PROMPTS, JSON lines such as {\"prompt\": \"…\"}; see eval --help")
+	case f.file == "" && !f.threshold:
+		return usagef("eval takes --file PROMPTS, JSON lines such as {\"prompt\": \"…\"}, or --threshold; see eval --help")
 	case f.repeat < 1 || f.repeat > 1000:
 		return usagef("--repeat is 1 to 1000")
 	case f.concurrency < 1 || f.concurrency > 256:
@@ -142,17 +173,26 @@ func (f *evalFlags) plan(cmd *cobra.Command) (*eval.Plan, error) {
 	if p.Header, err = parseHeaders(f.headers); err != nil {
 		return nil, err
 	}
-	in, name := cmd.InOrStdin(), "standard input"
-	if f.file != "-" {
-		file, err := os.Open(f.file)
+	err = lines(cmd, f.file, `--file is JSON lines such as {"prompt": "…"}`, func(name string, in io.Reader) (err error) {
+		p.Requests, err = eval.ReadRequests(name, in, p, f.usual)
+		return err
+	})
+	return p, err
+}
+
+// lines opens a set, or takes standard input, for - .
+func lines(cmd *cobra.Command, name, form string, read func(string, io.Reader) error) error {
+	in, said := cmd.InOrStdin(), "standard input"
+	if name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
-			return nil, wanted(`--file is JSON lines such as {"prompt": "…"}`, err)
+			return wanted(form, err)
 		}
 		defer func() { _ = file.Close() }() // read only
-		in, name = file, f.file
+		in, said = file, name
 	}
-	if p.Requests, err = eval.ReadRequests(name, in, p, f.usual); err != nil {
-		return nil, fmt.Errorf("nothing was sent:\n%w", err)
+	if err := read(said, in); err != nil {
+		return fmt.Errorf("nothing was sent:\n%w", err)
 	}
-	return p, nil
+	return nil
 }

@@ -20,6 +20,9 @@ func (f *evalFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
+	if f.threshold {
+		return f.sweep(cmd)
+	}
 	p, err := f.plan(cmd)
 	if err != nil {
 		return err
@@ -29,7 +32,7 @@ func (f *evalFlags) run(cmd *cobra.Command) error {
 	if _, err := fmt.Fprintln(cmd.ErrOrStderr(), estimated(p, &e)); err != nil || f.dryRun {
 		return err
 	}
-	if err := f.allowed(cmd, p, &e); err != nil {
+	if err := f.allowed(cmd, e.Total, len(e.Unpriced) > 0); err != nil {
 		return err
 	}
 	return f.send(cmd, p)
@@ -58,16 +61,16 @@ func estimated(p *eval.Plan, e *eval.Estimate) string {
 var errNobodyAsked = usagef("nobody is asked where standard input is no terminal; nothing was sent. Write --max-cost USD, or --yes")
 
 // allowed asks whether it may cost that, unless something has answered already.
-func (f *evalFlags) allowed(cmd *cobra.Command, p *eval.Plan, e *eval.Estimate) error {
-	covered := len(e.Unpriced) == 0 && e.Total <= p.MaxCost
+func (f *evalFlags) allowed(cmd *cobra.Command, total spend.Amount, unpriced bool) error {
+	most := spend.USD(f.maxCost)
 	switch {
-	case f.yes, covered:
+	case f.yes, !unpriced && total <= most:
 		return nil
-	case p.MaxCost > 0 && len(e.Unpriced) > 0:
+	case most > 0 && unpriced:
 		return usagef("what it costs is not known, so that --max-cost cannot bound it; nothing was sent. Say the prices under models, or write --yes")
-	case p.MaxCost > 0:
-		return usagef("about %s may be more than --max-cost %s; nothing was sent. Raise it, send fewer lines, or write --yes: then it ends where the next call may go beyond", e.Total, p.MaxCost)
-	case f.file == "-" || !reads(cmd.InOrStdin()):
+	case most > 0:
+		return usagef("about %s may be more than --max-cost %s; nothing was sent. Raise it, send fewer lines, or write --yes: then it ends where the next call may go beyond", total, most)
+	case f.file == "-" || f.pairs == "-" || !reads(cmd.InOrStdin()):
 		return errNobodyAsked
 	}
 	if _, err := fmt.Fprint(cmd.ErrOrStderr(), "Send them? [y/N] "); err != nil {

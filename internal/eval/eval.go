@@ -1,4 +1,5 @@
-// Package eval runs a set of requests through each tier of a workflow.
+// Package eval measures what a configuration does to a person's examples: a set of requests through each tier of a workflow, or pairs of
+// questions against the thresholds of the semantic cache.
 package eval
 
 import (

@@ -56,3 +56,17 @@ func ReadPairs(file string, in io.Reader) (all []Pair, err error) {
 
 // BuiltInPairs are OwnPairs.
 func BuiltInPairs() ([]Pair, error) { return ReadPairs(OwnPairs, bytes.NewReader(own)) }
+
+// Texts are how many different ones stand in pairs, and about how many tokens they have.
+func Texts(pairs []Pair) (texts int, tokens int64) {
+	given := map[string]bool{}
+	for i := range pairs {
+		for _, text := range []string{pairs[i].A, pairs[i].B} {
+			if !given[text] {
+				given[text] = true
+				tokens += int64(len(text)/bytesPerToken + 1)
+			}
+		}
+	}
+	return len(given), tokens
+}

@@ -74,8 +74,12 @@ type Sweep struct {
 	Same     int        `json:"same"`
 	Rows     []SweepRow `json:"thresholds"`
 
-	// Lowest is the lowest threshold without a wrong hit; nil: none of them is.
+	// Lowest is the lowest threshold with right hits and without a wrong one; nil: there is none.
 	Lowest *float64 `json:"lowest_without_wrong,omitempty"`
+	// Highest is the highest threshold that finds as much as Lowest does, and so the safer one.
+	Highest *float64 `json:"highest_as_good,omitempty"`
+	// LowestBare is Lowest by similarity alone.
+	LowestBare *float64 `json:"unguarded_lowest_without_wrong,omitempty"`
 	// WrongBelow is how many of the pairs that ask something else can be wrong hits at Lowest although none here is, as a share: the
 	// upper end of the interval that holds the truth 95 times of 100.
 	WrongBelow float64 `json:"wrong_share_below"`
@@ -86,10 +90,10 @@ type Sweep struct {
 	Missed  []Scored `json:"missed"`  // pairs that ask the same, and that the guard keeps apart
 }
 
-// Enough pairs to tell: fewer that ask something else leave more than 3 of 100 open, fewer that ask the same say little of hits.
+// Pairs enough to tell: fewer that ask something else leave more than 3 of 100 open, fewer that ask the same say little of hits.
 const (
-	enoughOther = 100
-	enoughSame  = 30
+	EnoughOther = 100
+	EnoughSame  = 30
 )
 
 // NewSweep tries thresholds on pairs. Two texts are taken for questions that differ in nothing else: one partition, one hour.
@@ -110,16 +114,34 @@ func NewSweep(ctx context.Context, file string, pairs []Pair, e Embedder, t Thre
 		s.list(&scored[i], thresholds[0])
 	}
 	for _, at := range thresholds {
-		row := SweepRow{at, s.count(scored, at, true), s.count(scored, at, false)}
-		if s.Rows = append(s.Rows, row); row.Guarded.Wrong == 0 && s.Lowest == nil {
-			s.Lowest = &row.Threshold
-		}
+		s.Rows = append(s.Rows, SweepRow{at, s.count(scored, at, true), s.count(scored, at, false)})
 	}
+	s.recommend()
 	other := len(pairs) - s.Same
-	s.Enough = other >= enoughOther && s.Same >= enoughSame
+	s.Enough = other >= EnoughOther && s.Same >= EnoughSame
 	s.WrongBelow = noneOf(other)
 	return s, nil
 }
+
+// recommend finds the thresholds that are told of; with a higher one there are never more hits.
+func (s *Sweep) recommend() {
+	right := 0
+	for i := range s.Rows {
+		row := &s.Rows[i]
+		if row.Bare.onlyRight() && s.LowestBare == nil {
+			s.LowestBare = &row.Threshold
+		}
+		if row.Guarded.onlyRight() && s.Lowest == nil {
+			s.Lowest, right = &row.Threshold, row.Guarded.Right
+		}
+		if s.Lowest != nil && row.Guarded.Right == right {
+			s.Highest = &row.Threshold
+		}
+	}
+}
+
+// onlyRight reports hits that are all right. What finds nothing is no threshold to take.
+func (c *Counts) onlyRight() bool { return c.Right > 0 && c.Wrong == 0 }
 
 // noneOf is the exact upper bound (Clopper-Pearson, 95 % on one side) of a share of which none was seen among n.
 func noneOf(n int) float64 {

@@ -34,7 +34,7 @@ func TestSweep(t *testing.T) {
 		{1, "Enable 2FA", "enable 2FA", true},         // 0.996, guard equal
 		{2, "Enable 2FA", "disable 2FA", false},       // 0.990, guard differs
 		{3, "Enable 2FA", "turn on two-factor", true}, // 0.978, guard differs
-		{4, "Enable 2FA", "Please enable 2FA", false},       // 0.940, guard equal: somebody says that they differ
+		{4, "Enable 2FA", "Please enable 2FA", false}, // 0.940, guard equal: somebody says that they differ
 		{5, "Hello", "Enable 2FA", false},             // 0.5
 	}
 	s, err := NewSweep(t.Context(), "pairs", pairs, e, Thresholds{0.9, 1, 0.01})
@@ -62,8 +62,8 @@ func TestSweep(t *testing.T) {
 	if s.Rows[10].Guarded.Precision != nil {
 		t.Error("no hit has a precision")
 	}
-	if s.Lowest == nil || *s.Lowest != 0.95 || s.Enough {
-		t.Errorf("the lowest is %v, enough %v", s.Lowest, s.Enough)
+	if s.Lowest == nil || *s.Lowest != 0.95 || *s.Highest != 0.99 || s.LowestBare != nil || s.Enough {
+		t.Errorf("recommended are %v, %v, %v, enough %v", *s.Lowest, *s.Highest, s.LowestBare, s.Enough)
 	}
 	if len(s.Wrong) != 1 || s.Wrong[0].Line != 4 || len(s.Guarded) != 1 || s.Guarded[0].Line != 2 || len(s.Missed) != 1 || s.Missed[0].Line != 3 {
 		t.Errorf("wrong %+v, guarded %+v, missed %+v", s.Wrong, s.Guarded, s.Missed)
@@ -116,7 +116,7 @@ func TestPairs(t *testing.T) {
 			same++
 		}
 	}
-	if other := len(own) - same; same < enoughSame || other < enoughOther {
+	if other := len(own) - same; same < EnoughSame || other < EnoughOther {
 		t.Errorf("%d that ask the same and %d that do not are too few to tell", same, other)
 	}
 	_, err = ReadPairs("pairs", strings.NewReader(`{"a":"x","b":"y","same":true}
