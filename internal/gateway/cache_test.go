@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -60,8 +61,13 @@ workflows:
 `
 
 func cacheRig(t *testing.T) *rig {
-	return newRig(t, func(c *rigConfig) { c.yaml = caching })
+	t.Helper()
+	// The embedder's connections, which nobody needs any more, are the default transport's.
+	t.Cleanup(func() { http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
+	return newRig(t, withCache)
 }
+
+func withCache(c *rigConfig) { c.yaml = caching }
 
 // question is a chat of one tenant with temperature 0.
 func question(workflow, text string) request {
@@ -80,8 +86,8 @@ func (q request) vary(old, new string) request {
 
 func (q request) streams() request { return q.vary(`"temperature":0`, `"temperature":0,"stream":true`) }
 
-// rows are those of the index over answers.
-func (r *rig) rows(f ledger.CachedFilter) []ledger.Cached {
+// indexed are the rows of the index over answers.
+func (r *rig) indexed(f ledger.CachedFilter) []ledger.Cached {
 	r.t.Helper()
 	rows, err := r.store.Cached(context.Background(), f)
 	if err != nil {
@@ -95,7 +101,7 @@ func (r *rig) cachedFor(q request) *answered {
 	r.t.Helper()
 	a := r.must(q, 200)
 	id := a.header.Get("Holdfast-Intent")
-	wait(r.t, func() bool { return len(r.rows(ledger.CachedFilter{Intent: id})) > 0 })
+	wait(r.t, func() bool { return len(r.indexed(ledger.CachedFilter{Intent: id})) > 0 })
 	return a
 }
 
@@ -185,6 +191,7 @@ func TestCacheFirstIsForOneAnswer(t *testing.T) {
 	absent := question("first", "tell me a joke").vary(`"temperature":0,`, ``)
 	tools := question("first", "order it").vary(`"temperature":0`, `"temperature":0,"tools":[{"type":"function","function":{"name":"order","parameters":{}}}],"tool_choice":"none"`)
 	told := question("first", "and now?").vary(`"messages":[`, `"messages":[{"role":"user","content":"order it"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"order","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"done"},`)
+	r.cachedFor(absent) // for the last resort
 	for _, q := range []request{absent, tools, told} {
 		if n := r.upstream(func() {
 			for range 3 {
@@ -204,7 +211,7 @@ func TestCacheFirstIsForOneAnswer(t *testing.T) {
 // TestBR064: another tenant never learns of an entry, nor does another user or env.
 func TestBR064(t *testing.T) {
 	r := cacheRig(t)
-	r.always("mine", `{"text":"balance of A: 4711"}`)
+	r.script("mine", `{"text":"balance of A: 4711"}`)
 	q := question("first", "show my account balance op=mine")
 	made := r.cachedFor(q)
 	r.source(r.must(q, 200), "cache:semantic")
