@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -118,6 +119,12 @@ func (f *evalFlags) check(cmd *cobra.Command) error {
 	case cmd.Flags().Changed("max-cost") && !(f.maxCost > 0 && f.maxCost < 1e9):
 		return usagef("--max-cost is an amount in USD above 0")
 	}
+	if f.out == "" {
+		return nil
+	}
+	if dir, err := os.Stat(filepath.Dir(f.out)); err != nil || !dir.IsDir() {
+		return usagef("--out: there is no folder %s", filepath.Dir(f.out))
+	}
 	return nil
 }
 
@@ -173,6 +180,11 @@ func (f *evalFlags) plan(cmd *cobra.Command) (*eval.Plan, error) {
 	if p.Header, err = parseHeaders(f.headers); err != nil {
 		return nil, err
 	}
+	for _, name := range []string{"Idempotency-Key", "Prefer", "Holdfast-Workflow"} {
+		if p.Header.Get(name) != "" {
+			return nil, usagef("-H %s would make the lines of a set one call, a job, or another workflow's; leave it out", name)
+		}
+	}
 	err = lines(cmd, f.file, `--file is JSON lines such as {"prompt": "…"}`, func(name string, in io.Reader) (err error) {
 		p.Requests, err = eval.ReadRequests(name, in, p, f.usual)
 		return err
@@ -180,18 +192,26 @@ func (f *evalFlags) plan(cmd *cobra.Command) (*eval.Plan, error) {
 	return p, err
 }
 
+// said is a set's name for people.
+func said(file string) string {
+	if file == "-" {
+		return "standard input"
+	}
+	return file
+}
+
 // lines opens a set, or takes standard input, for - .
 func lines(cmd *cobra.Command, name, form string, read func(string, io.Reader) error) error {
-	in, said := cmd.InOrStdin(), "standard input"
+	in := cmd.InOrStdin()
 	if name != "-" {
 		file, err := os.Open(name)
 		if err != nil {
 			return wanted(form, err)
 		}
 		defer func() { _ = file.Close() }() // read only
-		in, said = file, name
+		in = file
 	}
-	if err := read(said, in); err != nil {
+	if err := read(said(name), in); err != nil {
 		return fmt.Errorf("nothing was sent:\n%w", err)
 	}
 	return nil

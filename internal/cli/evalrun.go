@@ -111,30 +111,34 @@ func (f *evalFlags) send(cmd *cobra.Command, p *eval.Plan) error {
 	if err != nil && ctx.Err() == nil {
 		return err
 	}
-	r := run.Report(f.file)
-	if err := f.print(cmd.OutOrStdout(), r); err != nil {
+	r := run.Report(said(f.file))
+	err = f.print(cmd.OutOrStdout(), r, func(w io.Writer) error { return evalText(w, r) }, func(w io.Writer) error { return evalMarkdown(w, r) })
+	if err != nil {
 		return err
 	}
 	return evalEnd(ctx, r)
 }
 
-func (f *evalFlags) print(out io.Writer, r *eval.Report) error {
-	if f.out != "" {
-		if err := replaceFile(f.out, func(w io.Writer) error { return writeJSON(w, r) }); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-	}
+// print writes a report by the flags: r whole as JSON, else as text or Markdown. What was paid for is printed although --out
+// cannot be written.
+func (f *evalFlags) print(out io.Writer, r any, text, markdown func(io.Writer) error) error {
 	w := bufio.NewWriter(out)
 	var err error
 	switch {
 	case f.json:
 		err = writeJSON(w, r)
 	case f.markdown:
-		err = evalMarkdown(w, r)
+		err = markdown(w)
 	default:
-		err = evalText(w, r)
+		err = text(w)
 	}
-	return errors.Join(err, w.Flush())
+	err = errors.Join(err, w.Flush())
+	if f.out != "" {
+		if failed := replaceFile(f.out, func(w io.Writer) error { return writeJSON(w, r) }); failed != nil {
+			err = errors.Join(err, fmt.Errorf("--out: %w", failed))
+		}
+	}
+	return err
 }
 
 // evalEnd is what a run's end means to the exit status.
@@ -142,14 +146,12 @@ func evalEnd(ctx context.Context, r *eval.Report) error {
 	missing := r.Calls - r.Made
 	switch {
 	case r.Stopped == eval.Interrupted:
-		return fmt.Errorf("%w: %s of %d not made", context.Cause(ctx), were(missing), r.Calls)
+		return fmt.Errorf("%w: %d of %d calls were not made, or given up", context.Cause(ctx), missing, r.Calls)
 	case r.Stopped == eval.MaxCost:
-		return fmt.Errorf("--max-cost is used up: %s of %d not made", were(missing), r.Calls)
+		return fmt.Errorf("--max-cost is used up: %d of %d calls were not made", missing, r.Calls)
 	}
 	if failed := r.Failed(); len(failed) > 0 {
 		return fmt.Errorf("%s %s failed on every line", verb(len(failed), "tier", "tiers"), strings.Join(failed, ", "))
 	}
 	return nil
 }
-
-func were(calls int) string { return plural(calls, "call") + " " + verb(calls, "was", "were") }

@@ -135,7 +135,7 @@ func resultRows(results []eval.Result, most int) (rows [][]string) {
 		if v.OK {
 			row[3], row[10] = strconv.Itoa(v.Chars), answerWords(v, most)
 		} else {
-			row[1], row[10] = clean(v.Error, maxWord), or(clean(v.Message, 3*maxAnswer))
+			row[1], row[10] = clean(v.Error, maxWord), or(clean(v.Message, 5*maxAnswer))
 		}
 		rows = append(rows, row)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -166,22 +165,8 @@ func onlySemantic(cfg *policy.Config) (found *policy.Workflow) {
 }
 
 func (f *evalFlags) printSweep(out io.Writer, r *sweepReport) error {
-	if f.out != "" {
-		if err := replaceFile(f.out, func(w io.Writer) error { return writeJSON(w, r) }); err != nil {
-			return fmt.Errorf("--out: %w", err)
-		}
-	}
-	w := bufio.NewWriter(out)
-	var err error
-	switch {
-	case f.json:
-		err = writeJSON(w, r)
-	case f.markdown:
-		err = sweepMarkdown(w, r)
-	default:
-		err = sweepText(w, r)
-	}
-	if err = errors.Join(err, w.Flush()); err == nil && r.Lowest == nil {
+	err := f.print(out, r, func(w io.Writer) error { return sweepText(w, r) }, func(w io.Writer) error { return sweepMarkdown(w, r) })
+	if err == nil && r.Lowest == nil {
 		err = errNoThreshold
 	}
 	return err

@@ -17,7 +17,7 @@ type Tier struct {
 
 	workflow   string // in which it stands alone
 	concurrent int    // calls at once that production allows it; 0: no bound
-	system     *string
+	added      int64  // bytes that its prompt puts into a request
 	maxTokens  int64
 }
 

@@ -67,9 +67,7 @@ func newTier(w *policy.Workflow, t *policy.Tier, name string) Tier {
 	}
 	if t.Prompt != nil {
 		out.maxTokens = int64(t.Prompt.MaxTokens)
-		if t.Prompt.System != "" {
-			out.system = &t.Prompt.System
-		}
+		out.added = int64(len(t.Prompt.System) + len(t.Prompt.Template))
 	}
 	return out
 }
@@ -158,9 +156,7 @@ const bytesPerToken = 3
 func (p *Plan) mayCost(t *Tier, r *Request) (cost spend.Amount, known bool) {
 	price, known := p.price(p.model(t, r))
 	in, out := gateway.Tokens(r.call.Endpoint, r.Body)
-	if t.system != nil {
-		in += int64(len(*t.system) / bytesPerToken)
-	}
+	in += t.added / bytesPerToken
 	if t.maxTokens > 0 {
 		out = min(out, t.maxTokens)
 	}

@@ -109,6 +109,15 @@ func TestEachTierAnswersForItself(t *testing.T) {
 	}
 }
 
+func TestTiersHaveTheirOwnPrompts(t *testing.T) {
+	rules := []sim.Rule{{Match: sim.Match{Body: "Be brief."}, Times: -1, Steps: []sim.Step{{Text: "brief"}}}}
+	_, p := against(t, sim.Script{Rules: rules}, twoTiers, "chat", `{"prompt":"a","system":"Be long."}`)
+	r := do(t, t.Context(), p)
+	if r.Results[0].Answer == "brief" || r.Results[1].Answer != "brief" {
+		t.Errorf("the tiers were sent the wrong prompts: %q, %q", r.Results[0].Answer, r.Results[1].Answer)
+	}
+}
+
 func TestStreamsAndOtherAPIs(t *testing.T) {
 	set := `{"path":"/v1/messages","body":{"model":"claude-haiku-4-5","max_tokens":50,"stream":true,"messages":[{"role":"user","content":"Hi"}]}}
 {"path":"/v1/messages","body":{"model":"claude-haiku-4-5","max_tokens":50,"messages":[{"role":"user","content":"Hi"}]}}
