@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -166,4 +167,30 @@ func TestEstimates(t *testing.T) {
 	if e := asked.Estimate(); len(e.Unpriced) != 1 || e.Unpriced[0] != "our-own" || e.Total != 0 {
 		t.Errorf("%+v", e)
 	}
+}
+
+func FuzzRequests(f *testing.F) {
+	f.Add(`{"prompt":"a","schema":{"type":"object"}}`)
+	f.Add(`{"body":{"model":"x","messages":[]},"path":"/openai/v1/chat/completions"}`)
+	f.Add(`{"body":{"contents":[],"generationConfig":{"responseSchema":{"type":"OBJECT"}}},"path":"/v1beta/models/a:generateContent"}`)
+	f.Add("{\"prompt\":\"a\"}\r\n\n[\n{\"path\":\"//\",\"body\":{}}")
+	cfg, faults := policy.Parse("test.yaml", []byte(strings.ReplaceAll(twoTiers, "SIM", "http://127.0.0.1:1")), os.LookupEnv)
+	if cfg == nil {
+		f.Fatal(faults)
+	}
+	p, err := NewPlan(cfg, "chat", nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, set string) {
+		all, err := ReadRequests("set", strings.NewReader(set), p, Usual{})
+		if (err == nil) != (len(all) > 0) {
+			t.Fatalf("%d requests, %v", len(all), err)
+		}
+		for i := range all {
+			if p.mayCost(&p.Tiers[0], &all[i]); !json.Valid(all[i].Body) {
+				t.Errorf("line %d is sent as %q", all[i].Line, all[i].Body)
+			}
+		}
+	})
 }
