@@ -185,11 +185,12 @@ func (r *reading) amount(i int) {
 	if r.tokens[i].kind != number {
 		return
 	}
-	if n, ok := r.says(i+1, "percent"); ok {
-		r.tokens[i+n] = token{kind: mark, text: "%"}
-	} else if n, ok := r.says(i+1, "per cent"); ok {
+	switch {
+	case r.at(i+1) == "percent":
 		r.tokens[i+1] = token{kind: mark, text: "%"}
-		r.cut(i+n, 1)
+	case r.at(i+1) == "per" && r.at(i+2) == "cent":
+		r.tokens[i+1] = token{kind: mark, text: "%"}
+		r.cut(i+2, 1)
 	}
 	if name, ok := unitNames[r.at(i+1)]; ok {
 		r.tokens[i+1] = token{kind: quoted, text: name + exact}

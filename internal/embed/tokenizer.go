@@ -104,13 +104,13 @@ const maxParts = 4
 
 func parseVocabulary(raw []byte) (vocabulary, error) {
 	var m struct {
-		Type       string          `json:"type"`
-		Unknown    string          `json:"unk_token"`
-		UnknownID  *int            `json:"unk_id"`
-		Prefix     *string         `json:"continuing_subword_prefix"`
-		MaxChars   int             `json:"max_input_chars_per_word"`
-		Vocab      json.RawMessage `json:"vocab"`
-		ByteFallen bool            `json:"byte_fallback"`
+		Type         string          `json:"type"`
+		Unknown      string          `json:"unk_token"`
+		UnknownID    *int            `json:"unk_id"`
+		Prefix       *string         `json:"continuing_subword_prefix"`
+		MaxChars     int             `json:"max_input_chars_per_word"`
+		Vocab        json.RawMessage `json:"vocab"`
+		ByteFallback bool            `json:"byte_fallback"`
 	}
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return nil, fmt.Errorf("model: %w", err)
@@ -132,7 +132,7 @@ func parseVocabulary(raw []byte) (vocabulary, error) {
 		}
 		return w, w.check()
 	case "Unigram":
-		u := &unigram{unknown: -1, bytes: m.ByteFallen}
+		u := &unigram{unknown: -1, bytes: m.ByteFallback}
 		if m.UnknownID != nil {
 			u.unknown = *m.UnknownID
 		}

@@ -3,11 +3,14 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -255,4 +258,72 @@ func TestCacheWithoutEmbedder(t *testing.T) {
 	r.cachedFor(q)
 	r.fails("embeddings", `{"status":503}`)
 	r.source(r.must(question("first", "is it  known?"), 200), "openai")
+}
+
+// Behind a bridge the head has gone out: what stands in an answer's place follows it where it has the form that was promised,
+// with its facts in trailers.
+func TestLastResortBehindABridge(t *testing.T) {
+	r := cacheRig(t)
+	r.always("slow", `{"hold":"gate","status":503}`)
+	resp, err := r.open(question("bridged", "op=slow").streams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	first := make([]byte, 1)
+	if _, err := resp.Body.Read(first); err != nil || first[0] != ':' {
+		t.Fatalf("%q %v", first, err)
+	}
+	if err := r.sim.WaitHeld(t.Context(), "gate", 1); err != nil {
+		t.Fatal(err)
+	}
+	r.sim.Release("gate")
+	rest, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(rest), "We are busy just now.") || !strings.Contains(string(rest), "data: [DONE]") {
+		t.Errorf("%s %v", rest, err)
+	}
+	if h := resp.Trailer; h.Get("Holdfast-Source") != "default" || h.Get("Holdfast-Error") != "all_tiers_failed" || h.Get("Holdfast-Fallback-Reason") != "all_tiers_failed" {
+		t.Errorf("%v", h)
+	}
+}
+
+// A reload leaves the index as it is, and what the policy says by then counts: a shorter ttl ends what is older, a workflow
+// without a cache finds nothing.
+func TestCacheOverAReload(t *testing.T) {
+	r := cacheRig(t)
+	q := question("first", "is it there?")
+	r.cachedFor(q)
+	reload := func(yaml string) {
+		t.Helper()
+		cfg, faults := policy.Parse("test.yaml", []byte(strings.ReplaceAll(yaml, "SIM", r.sim.URL())), os.LookupEnv)
+		if cfg == nil {
+			t.Fatal(faults[len(faults)-1])
+		}
+		if err := r.gw.Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const was = "cache: {first: true, semantic: {embedder: main}}"
+	reload(strings.Replace(caching, was, "cache: {first: true, semantic: {embedder: main, threshold: 0.9}}", 1))
+	r.source(r.must(q, 200), "cache:semantic")
+	reload(strings.Replace(caching, was, "mode: enforce", 1))
+	r.source(r.must(q, 200), "openai")
+	reload(caching)
+	r.source(r.must(q, 200), "cache:semantic")
+	reload(strings.Replace(caching, was, "cache: {first: true, semantic: {embedder: main, ttl: 1ms}}", 1))
+	r.source(r.must(q, 200), "openai")
+	// Behind an alias stands another model by now.
+	reload(strings.Replace(caching, was, was+"\n    tiers: [{name: pro, provider: openai, model: gpt-5-mini}]", 1))
+	r.source(r.must(q, 200), "pro")
+}
+
+// What has a provider act is held where its outcome is unknown: nothing stands in for it.
+func TestNoLastResortForWhatIsHeld(t *testing.T) {
+	r := cacheRig(t)
+	r.always("held", "cut:2")
+	q := question("charm", "op=held").streams().vary(`"model"`, `"conversation":"c","model"`)
+	a := r.do(q)
+	if a.header.Get("Holdfast-Source") == "default" || strings.Contains(string(a.body), "We are busy") {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
 }

@@ -52,6 +52,11 @@ workflows:
     retry: {max_attempts: 1}
     bulkhead: {max_concurrent: 1}
     cache: {default: "We are busy just now."}
+  bridged:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    bridge_after: 20ms
+    cache: {default: "We are busy just now."}
   always:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
