@@ -51,7 +51,7 @@ func splitAll(texts ...string) (out []phrase) {
 var (
 	greetings = splitAll("hi there", "hello there", "good morning", "good afternoon", "good evening", "hi", "hello", "hey", "guten tag", "guten morgen",
 		"hallo", "bonjour", "bonsoir", "salut", "hola", "buenos días", "buenas tardes", "ciao", "buongiorno", "olá", "bom dia", "こ ん に ち は", "す み ま せ ん", "你 好", "您 好")
-	pleas = splitAll("please", "kindly", "bitte", "s'il vous plaît", "s'il vous plait", "s'il te plaît", "s'il te plait", "svp", "stp", "por favor", "per favore",
+	pleas = splitAll("please", "kindly", "bitte", "s'il vous plaît", "s'il vous plait", "s'il te plaît", "s'il te plait", "por favor", "per favore",
 		"per piacere", "alsjeblieft", "alstublieft", "请 问", "請 問")
 	thanks = splitAll("thank you very much", "thank you so much", "thank you in advance", "thank you", "thanks in advance", "thanks a lot", "many thanks", "thanks",
 		"vielen dank", "danke", "merci beaucoup", "merci d'avance", "merci", "muchas gracias", "gracias", "grazie", "obrigado", "obrigada", "dank je",
@@ -151,6 +151,8 @@ func (r *reading) politeEnd() bool {
 // what is asked about.
 func (r *reading) politeTail(from, n int, plea bool) bool {
 	switch before := r.tokens[from-1]; {
+	case before.text == "," && r.composes():
+		return false
 	case before.text == ",":
 		from, n = from-1, n+1
 	case before.text == "." || before.text == "?" || before.text == "!" || strings.HasPrefix(before.text, "\n"):
@@ -159,6 +161,11 @@ func (r *reading) politeTail(from, n int, plea bool) bool {
 		return false
 	}
 	return r.drop(from, n)
+}
+
+// composes says that a text asks for a text.
+func (r *reading) composes() bool {
+	return slices.ContainsFunc(r.tokens, func(t token) bool { return composing[t.text] })
 }
 
 // pause says that a mark or the end of a line parts a greeting from what follows.
@@ -290,14 +297,21 @@ func (r *reading) end() {
 	}
 }
 
+// isQuestion says that the last sentence, or its last clause, asks by its first word.
 func (r *reading) isQuestion() bool {
-	if r.asks || asking[strings.TrimSuffix(r.at(0), exact)] {
-		return true
+	sentence, clause := 0, 0
+	for i := range len(r.tokens) - 1 {
+		switch t := r.at(i); {
+		case t == ".", t == "!", t == "?", strings.HasPrefix(t, "\n"):
+			sentence, clause = i+1, i+1
+		case t == ",", t == ":":
+			clause = i + 1
+		}
 	}
-	for i := range r.tokens {
-		if askingSigns[r.at(i)] {
+	for _, first := range [...]int{sentence, clause} {
+		if asking[strings.TrimSuffix(r.at(first), exact)] {
 			return true
 		}
 	}
-	return false
+	return r.asks || slices.ContainsFunc(r.tokens[sentence:], func(t token) bool { return askingSigns[t.text] })
 }

@@ -162,9 +162,6 @@ func (k *checker) mechanisms(path string, w *Workflow) {
 	if w.Retry.Base > w.Retry.Max {
 		k.fail(path+".retry.base", fmt.Sprintf("base %s must be at most max %s", Span(w.Retry.Base), Span(w.Retry.Max)), "lower base or raise max")
 	}
-	if w.Approval == ApproveFallback {
-		k.warn(path+".approval", "accepted, not yet acted on by this version: a decision for another tier says that its owner is to be asked, and nobody is, for no other tier is tried", "")
-	}
 	if s := w.Spend; s.PerDay > 0 && s.PerRequest > s.PerDay {
 		k.warn(path+".spend.per_request", "is more than per_day", "lower it")
 	}
