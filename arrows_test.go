@@ -62,6 +62,7 @@ var bans = []struct {
 	{"internal/audit", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the audit sees what a client sees"},
 	{"internal/proc", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "processes are run, not linked"},
 	{"internal/explain", []string{"ledger/sqlite", "internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an explanation is a pure function of a policy and a question"},
+	{"internal/eval", []string{"internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an evaluation asks and counts; what is said of it is the command's"},
 	{"internal/admin", []string{"ledger/sqlite", "internal/cli", "internal/sim"}, "the API knows no driver"},
 }
 

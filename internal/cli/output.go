@@ -160,6 +160,40 @@ func (p *progress) done() {
 	}
 }
 
+// follow says on a terminal how far something is, over and over in one line, and elsewhere a line every few seconds. The
+// function that it returns ends it.
+func follow(w io.Writer, say func() string) (end func()) {
+	every, watched := progressEvery, terminal(w)
+	if watched {
+		every = tellEvery
+	}
+	done, said := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(said)
+		ticker := time.NewTicker(every)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-done:
+				if watched {
+					_, _ = fmt.Fprintf(w, "\r%s\n", say())
+				}
+				return
+			case <-ticker.C:
+				if watched {
+					_, _ = fmt.Fprintf(w, "\r%s", say())
+				} else {
+					_, _ = fmt.Fprintln(w, say())
+				}
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-said
+	}
+}
+
 // wanted says of a file that cannot be opened what it is to be.
 func wanted(what string, err error) error {
 	var path *os.PathError

@@ -86,7 +86,7 @@ func (m *submitMany) run(cmd *cobra.Command, addr, name string) error {
 	defer func() { _ = in.Close() }() // read only
 	ctx, stop := interruptible(cmd.Context())
 	defer stop()
-	ended := m.progress(cmd.ErrOrStderr(), size)
+	ended := follow(cmd.ErrOrStderr(), func() string { return m.bar(size) })
 	err = m.submit(ctx, api, in)
 	ended()
 	return errors.Join(m.report(cmd.OutOrStdout()), err)
@@ -294,45 +294,6 @@ func (m *submitMany) count(waiting int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.waiting += waiting
-}
-
-// progress says on a terminal how far it is, as a bar, and elsewhere a line every few seconds. The function that it returns
-// ends it.
-func (m *submitMany) progress(w io.Writer, size int64) (end func()) {
-	every := progressEvery
-	f, terminal := w.(*os.File)
-	if terminal {
-		info, err := f.Stat()
-		terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if terminal {
-		every = 200 * time.Millisecond
-	}
-	done, said := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(said)
-		ticker := time.NewTicker(every)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-done:
-				if terminal {
-					_, _ = fmt.Fprintf(w, "\r%s\n", m.bar(size))
-				}
-				return
-			case <-ticker.C:
-				if terminal {
-					_, _ = fmt.Fprintf(w, "\r%s", m.bar(size))
-				} else {
-					_, _ = fmt.Fprintln(w, m.bar(size))
-				}
-			}
-		}
-	}()
-	return func() {
-		close(done)
-		<-said
-	}
 }
 
 const barWidth = 30

@@ -186,6 +186,9 @@ const (
 // outputBounds are the fields by which requests bound their answers.
 var outputBounds = []string{"max_completion_tokens", "max_output_tokens", "max_tokens", "generationConfig.maxOutputTokens", "generation_config.max_output_tokens"}
 
+// Tokens is the estimate of what a request will use by which money is reserved, for whoever asks before sending.
+func Tokens(endpoint string, body []byte) (in, out int64) { return tokens(endpoint, body) }
+
 // tokens estimates what a request will use: what it sends by its length, what comes by the bound that it sets, or by
 // assumedOutput where it sets none. It is no upper bound: what is beyond is reported (semantics 39).
 func tokens(endpoint string, body []byte) (in, out int64) {
