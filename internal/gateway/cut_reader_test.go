@@ -216,6 +216,27 @@ func errorsIn(wire string, b []byte) (n int) {
 	return n
 }
 
+// messagesIn are the different failures that a client is told of, in their words.
+func messagesIn(wire string, b []byte) (all []string) {
+	for _, f := range framesOf(wire, b) {
+		if !f.fails() {
+			continue
+		}
+		v := f.decoded()
+		said := "?"
+		for _, path := range [][]string{{"error", "message"}, {"response", "error", "message"}, {"message"}} {
+			if m, ok := at(v, path...).(string); ok {
+				said = m
+				break
+			}
+		}
+		if !slices.Contains(all, said) {
+			all = append(all, said)
+		}
+	}
+	return all
+}
+
 // raises says what the last event lacks of the form that makes that API's official clients raise, "" for nothing.
 func raises(wire string, b []byte) string {
 	all := framesOf(wire, b)
