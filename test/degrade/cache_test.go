@@ -26,11 +26,11 @@ auth:
 workflows:
   chat: {match: {paths: ["/by-name-only"]}, COMMON, default: "` + canned("chat") + `"}}
   help: {match: {paths: ["/by-name-only"]}, COMMON, default: "` + canned("help") + `"}}
-  bare: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1}, tiers: [{name: pro, provider: openai, model: pro-1}], cache: {default: "` + canned("bare") + `"}}
+  bare: {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}, retry: {max_attempts: 1}, tiers: [{name: pro, provider: openai, model: pro-1}], cache: {default: "` + canned("bare") + `"}}
   default: {}
 `
 
-const lastCommon = `retry: {max_attempts: 1}, tiers: [{name: pro, provider: openai, model: pro-1}],
+const lastCommon = `idempotency: {derive: "off"}, retry: {max_attempts: 1}, tiers: [{name: pro, provider: openai, model: pro-1}],
     cache: {semantic: {embedder: near, threshold: 0.95}, template: [{name: product, pattern: "Tell me about the product {product}"}]`
 
 // question is something that is asked in several ways: same are of one meaning with it, other are near it and of another.
@@ -115,7 +115,7 @@ func TestCacheAndDefaultOnly(t *testing.T) {
 	for _, row := range out.rows {
 		hits, of = hits+row.source["cache:semantic"]+row.source["cache:template"], of+row.requests
 	}
-	t.Logf("every tier is down: %d of %d requests are answered from the cache, %.1f %%\n%s", hits, of, 100*float64(hits)/float64(of), out)
+	report(t, "every tier is down: %d of %d requests are answered from the cache, %.1f %%\n%s", hits, of, 100*float64(hits)/float64(of), out)
 	r.end()
 }
 

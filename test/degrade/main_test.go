@@ -42,6 +42,27 @@ func requests() int {
 	return 1_000
 }
 
+// report shows a run's table: in the test's log, and in the file that HOLDFAST_REPORT names.
+func report(t *testing.T, format string, args ...any) {
+	t.Helper()
+	text := fmt.Sprintf(format, args...)
+	t.Log(text)
+	name := os.Getenv("HOLDFAST_REPORT")
+	if name == "" {
+		return
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fmt.Fprintln(f, text); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // seed is the run's random seed: HOLDFAST_SEED repeats the choices of an earlier run.
 func seed(t *testing.T) uint64 {
 	t.Helper()

@@ -81,7 +81,7 @@ func TestTiersFail(t *testing.T) {
 			t.Errorf("%d calls at once; a tier has %d slots", used, slots)
 		}
 	}
-	t.Logf("%d requests, bulkheads at most %d %% full\n%s", requests(), 100*clients/(slots+1), all)
+	report(t, "%d requests, bulkheads at most %d %% full\n%s", requests(), 100*clients/(slots+1), all)
 	ok, of := all.sum()
 	if of != requests() || float64(ok) < 0.99*float64(of) {
 		t.Errorf("%d of %d requests succeeded", ok, of)
