@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // twoTiers has one workflow of two equal tiers for each wire format. Each case asks for a model of its own, so that it has a
@@ -46,6 +47,7 @@ type cutCase struct {
 	model  string // its own
 	stream []byte // what of it is sent
 	clean  bool   // the HTTP body ends properly behind that
+	pieces bool   // it is sent event by event, not in one write
 }
 
 // cutStep is how far apart the events are at which a stream of so many is cut: none is left out but of the long one, and of
@@ -79,7 +81,9 @@ func cutsOf(t *testing.T, c streamCase) (all []cutCase) {
 		e := events[i]
 		add(e.from+(e.to-e.from)/2, "torn inside an event", false)
 		add(e.to, "torn", false)
+		all[len(all)-1].pieces = i%2 == 1
 		add(e.to, "closed", true)
+		all[len(all)-1].pieces = i%2 == 0
 	}
 	add(len(b), "closed", true)
 	return all
@@ -115,7 +119,15 @@ func (f *cutFar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, goodAnswer[c.wire])
 		return
 	}
-	_, _ = w.Write(c.stream)
+	sent := 0
+	for _, e := range framesOf(c.wire, c.stream) {
+		if c.pieces {
+			_, _ = w.Write(c.stream[sent:e.to])
+			_ = http.NewResponseController(w).Flush()
+			sent = e.to
+		}
+	}
+	_, _ = w.Write(c.stream[sent:])
 	if !c.clean {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
@@ -176,6 +188,9 @@ func playCuts(t *testing.T, r *rig, far *cutFar, all []cutCase) map[string]int {
 				calls := far.calls[c.model]
 				far.mu.Unlock()
 				where, fault := c.judge(t, a, calls)
+				if fault == "" {
+					fault = judgeRecord(r.settled(a.header.Get("Holdfast-Intent")), where)
+				}
 				mu.Lock()
 				tally[where]++
 				if fault != "" {
@@ -222,6 +237,22 @@ func (c cutCase) judge(t *testing.T, a *answered, second int) (where, fault stri
 		return "after", fmt.Sprintf("%d structured errors", errorsIn(c.wire, a.body))
 	}
 	return "after", c.judgeAfter(a, second)
+}
+
+// judgeRecord says what is wrong with what is on record of a case whose answer is right.
+func judgeRecord(rec *ledger.Record, where string) string {
+	after := where == "after" || where == "own error"
+	switch {
+	case (rec.Outcome == ledger.OutcomeSuccess) == after:
+		return fmt.Sprintf("its outcome is %s on record", rec.Outcome)
+	case rec.Partial != after && where != "complete":
+		return fmt.Sprintf("partial_output_committed is %v on record", rec.Partial)
+	case where == "before" && (rec.ServedModel != "good" || rec.Attempt != 2):
+		return fmt.Sprintf("on record are %d attempts, and the model %s", rec.Attempt, rec.ServedModel)
+	case after && (rec.Attempt != 1 || rec.Answer != nil):
+		return fmt.Sprintf("on record are %d attempts, and an answer: %v", rec.Attempt, rec.Answer != nil)
+	}
+	return ""
 }
 
 // ends is how the piece ends by its API's own grammar.

@@ -35,9 +35,13 @@ workflows:
 var faults = []string{`{"status":503}`, `{"status":500}`, `{"status":529}`, `"reset_after_body"`, `"fin_after_body"`, `"reply_lost"`, `"error_after_effect"`, `"cut:0"`,
 	`"error:0"`, `"reset_after_head"`}
 
+// broken is a fault behind the boundary, where no other tier may answer: in a stream it is the client's.
+const broken = `{"fault":"cut:4","chunks":6}`
+
 // failing is a rule by which a model fails with this probability, in one way after the other.
-func failing(model string, p float64) string {
-	return fmt.Sprintf(`{"name":"faults of %s","match":{"model":%q},"times":-1,"probability":%g,"steps":[%s]}`, model, model, p, strings.Join(faults, ","))
+func failing(model string, p float64, more ...string) string {
+	return fmt.Sprintf(`{"name":"faults of %s","match":{"model":%q},"times":-1,"probability":%g,"steps":[%s]}`, model, model, p,
+		strings.Join(slices.Concat(faults, more), ","))
 }
 
 // healthy is a rule by which a model answers, with this latency.
@@ -56,7 +60,7 @@ type phase struct {
 func TestTiersFail(t *testing.T) {
 	r := newRig(t, tiers)
 	rnd := rand.New(rand.NewPCG(r.seed, 7))
-	second := []string{failing("flash-1", 0.05), healthy("flash-1", 20)}
+	second := []string{failing("flash-1", 0.05, broken), healthy("flash-1", 20)}
 	phases := []phase{
 		{"first tier fails 20 %", append([]string{failing("pro-1", 0.2), healthy("pro-1", 10)}, second...)},
 		{"first tier fails", append([]string{failing("pro-1", 1)}, second...)},
