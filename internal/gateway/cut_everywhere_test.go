@@ -220,13 +220,15 @@ func (c cutCase) judge(t *testing.T, a *answered, second int) (where, fault stri
 		content = content || e.content(c.wire)
 		own = own || e.fails()
 	}
-	ended := c.ends(t) == provider.Complete
+	ended, closed := c.ends(t)
+	// All has been said, and then the connection tore before the API's own end: an answer and a cut can both be read in that.
+	either := ended && !closed && !c.clean
 	switch {
 	case a.err != nil:
 		return "any", "the answer does not read to its end: " + a.err.Error()
-	case ended && !content && !c.clean && second > 0: // an answer of nothing, torn off: nobody was shown anything
+	case either && !content && second > 0:
 		return "before", c.judgeBefore(a, second)
-	case ended:
+	case ended && !(either && content && errorsIn(c.wire, a.body) > 0):
 		return "complete", c.judgeComplete(a, second)
 	case !content:
 		return "before", c.judgeBefore(a, second)
@@ -255,11 +257,9 @@ func judgeRecord(rec *ledger.Record, where string) string {
 	return ""
 }
 
-// ends is how the piece ends by its API's own grammar.
-func (c cutCase) ends(t *testing.T) provider.End {
-	q := c.ask()
-	path, _, _ := strings.Cut(q.path, "?")
-	call := provider.Call{Path: path, Stream: true, Endpoint: map[string]string{"openai-chat": "chat.completions", "openai-responses": "responses",
+// ends says whether the piece is a whole answer by its API's own grammar, and whether it has that grammar's own end.
+func (c cutCase) ends(t *testing.T) (whole, closed bool) {
+	call := provider.Call{Stream: true, Endpoint: map[string]string{"openai-chat": "chat.completions", "openai-responses": "responses",
 		"anthropic": "messages", "gemini-sse": "streamGenerateContent", "gemini-array": "streamGenerateContent"}[c.wire]}
 	format := provider.SSE
 	if c.wire == "gemini-array" {
@@ -269,7 +269,8 @@ func (c cutCase) ends(t *testing.T) provider.End {
 	if err := s.Feed(bytes.Clone(c.stream)); err != nil {
 		t.Errorf("%s: %v", c.name, err)
 	}
-	return s.Close()
+	whole = s.Close() == provider.Complete
+	return whole, whole && s.Progress().Ended && c.wire != "gemini-sse" // where usage may follow the finish reason
 }
 
 // judgeComplete: the answer is the first tier's, whatever became of the connection behind it.
@@ -279,8 +280,8 @@ func (c cutCase) judgeComplete(a *answered, second int) string {
 		return "a second model answers what the first one has answered"
 	case a.status != 200 || a.header.Get("Holdfast-Source") != "first":
 		return "the first tier's whole answer is not delivered as that: source " + a.header.Get("Holdfast-Source")
-	case errorsIn(c.wire, a.body) > 1:
-		return "more than one error"
+	case errorsIn(c.wire, a.body) > 0:
+		return "an error behind a whole answer"
 	}
 	return ""
 }
