@@ -77,6 +77,8 @@ type Facts struct {
 	Unaffordable bool `json:"unaffordable,omitempty"`
 	// Attempt counts the attempts on this tier over the operation's whole life, this one included.
 	Attempt int `json:"attempt"`
+	// Life counts the attempts on all tiers over the operation's whole life; 0: as Attempt.
+	Life int `json:"life,omitempty"`
 	// Remaining is what is left of the operation's budget, in nanoseconds.
 	Remaining time.Duration `json:"remaining_ns"`
 	// Roll, in [0, 1), stands for chance: the same facts give the same delay. What is outside counts as the nearer end.
@@ -203,14 +205,22 @@ func (f Facts) final(p Policy) (Decision, bool) {
 		return fail("retry.on", "", "retry.on does not list "+f.Trigger())
 	case f.Broken && !f.Async && !mutant.On("retry-outside-breaker"):
 		return fail("breaker", "", "the route's breaker is open")
-	case f.Attempt >= max(p.MaxAttempts, 1):
-		return fail(p.attempts(), MaxAttemptsExhausted, made(f.Attempt))
+	case f.counted(p) >= max(p.MaxAttempts, 1):
+		return fail(p.attempts(), MaxAttemptsExhausted, made(f.counted(p)))
 	case f.Unaffordable:
 		return fail("spend", QuotaOrSpendExhausted, "a further attempt would go beyond the workflow's limit of cost")
 	case f.Spent && !f.Async:
 		return fail("retry.share", "", "the route's share of retries is used up")
 	}
 	return Decision{}, false
+}
+
+// counted are the attempts that MaxAttempts bounds: a lane's bound is over the whole life, retry's is for each tier (semantics 37).
+func (f Facts) counted(p Policy) int {
+	if p.Bound != "" && f.Life > 0 {
+		return f.Life
+	}
+	return f.Attempt
 }
 
 func (f Facts) class() string {

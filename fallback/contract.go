@@ -10,7 +10,7 @@ import (
 // keeps says why a tier does not keep the contract, nil where it does. What is certain goes before what is not known.
 func (f *Facts) keeps(t *Tier, p *Policy) *Skipped {
 	var unknown *Skipped
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.shape, f.boundary, f.held, f.tools, f.schema, f.images, f.context, f.cost, f.quality} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.images, f.context, f.cost, f.quality} {
 		s := ask(t, p)
 		if s == nil {
 			continue
@@ -33,7 +33,23 @@ func notKnown(rule, format string, args ...any) *Skipped {
 	return &Skipped{Rule: rule, Condition: ContractUnknown, Reason: fmt.Sprintf(format, args...)}
 }
 
-// shape asks for the format of the request: nothing is translated.
+// lack asks whether it can be called at all.
+func (f *Facts) lack(t *Tier, _ *Policy) *Skipped {
+	if t.Lack == nil {
+		return nil
+	}
+	return mismatch(t.Lack.Rule, "%s", t.Lack.Reason)
+}
+
+// model asks for the same model where another one's answer is none.
+func (f *Facts) model(t *Tier, _ *Policy) *Skipped {
+	if f.Needs.SameModel && t.Model != f.From.Model {
+		return mismatch("tiers.model", "vectors of %s are not comparable with those of %s", t.Model, f.From.Model)
+	}
+	return nil
+}
+
+// shape asks for the format of the request, or a translation into the tier's: whoever has one says that it speaks the request's.
 func (f *Facts) shape(t *Tier, _ *Policy) *Skipped {
 	if t.Wire != f.Needs.Wire {
 		return mismatch("tiers.provider", "%s speaks %s, the request is %s", t.Provider, t.Wire, f.Needs.Wire)
@@ -95,13 +111,15 @@ func (f *Facts) can(t *Tier, able Answer, rule, field, why string) *Skipped {
 	return notKnown(rule, "%s, and nobody has said that %s can do that (models.%s.%s)", why, t.Model, t.Model, field)
 }
 
+const contextRule = "models.context_tokens"
+
 // context asks whether request and answer fit, by their estimate.
 func (f *Facts) context(t *Tier, _ *Policy) *Skipped {
 	switch {
 	case t.ContextTokens == 0 && t.Model != f.From.Model:
-		return notKnown("models.context_tokens", "nobody has said how much %s reads (models.%s.context_tokens)", t.Model, t.Model)
-	case t.ContextTokens > 0 && f.Needs.Tokens > t.ContextTokens:
-		return mismatch("models.context_tokens", "about %d tokens do not fit the %d of %s", f.Needs.Tokens, t.ContextTokens, t.Model)
+		return notKnown(contextRule, "nobody has said how much %s reads (models.%s.context_tokens)", t.Model, t.Model)
+	case t.ContextTokens > 0 && t.Tokens > t.ContextTokens:
+		return mismatch(contextRule, "its context is too small: about %d tokens do not fit the %d of %s", t.Tokens, t.ContextTokens, t.Model)
 	}
 	return nil
 }

@@ -57,15 +57,23 @@ type Tier struct {
 	// Cost is what the call is expected to cost there, in billionths of a US dollar, where Priced.
 	Cost   int64
 	Priced bool
+	// Tokens are those of request and answer there, estimated.
+	Tokens int64
+	// Lack is what it cannot be called without, whatever the contract; nil: nothing.
+	Lack *Lack
 }
+
+// Lack says why a tier cannot be called, by the policy's field Rule.
+type Lack struct{ Rule, Reason string }
 
 // Needs is what a request asks of whoever answers it.
 type Needs struct {
 	Wire                  string // its own format
 	Tools, Images, Schema bool
 	// Held says that it names what its provider keeps for it, which no other provider has.
-	Held   string
-	Tokens int64 // of request and answer, estimated
+	Held string
+	// SameModel says that another model's answer is none: vectors of two models are not comparable.
+	SameModel bool
 }
 
 // Facts are all that a decision rests on.
@@ -82,8 +90,8 @@ type Facts struct {
 	Remaining time.Duration
 
 	Needs Needs
-	From  Tier   // which failed
-	Later []Tier // behind it, in order
+	From  Tier   // the first one, which the contract is measured by
+	Later []Tier // behind that which failed, in order
 }
 
 // Policy is what a workflow says about fallback (interface.md §5).
@@ -96,6 +104,8 @@ type Policy struct {
 	// Cap is what is left of spend.per_request, in billionths of a US dollar, where Capped.
 	Cap    int64
 	Capped bool
+	// Reviewed says that a person has spoken for the call: what is not known of a tier stands in its way no more.
+	Reviewed bool
 }
 
 // Skipped is a tier that does not keep the contract, or of which that is not known.
@@ -130,12 +140,17 @@ func Decide(f *Facts, p *Policy) Decision {
 	if d, denied := f.denied(p); denied {
 		return d
 	}
+	return f.among(p)
+}
+
+// among finds the first tier that keeps the contract.
+func (f *Facts) among(p *Policy) Decision {
 	d := Decision{Rule: "tiers"}
 	for i := range f.Later {
 		t := &f.Later[i]
 		s := f.keeps(t, p)
-		if s == nil || s.Condition == ContractUnknown && mutant.On("unknown-contract-is-yes") {
-			d.Action, d.Tier, d.Approval = Next, t.Name, p.Approval
+		if s == nil || s.Condition == ContractUnknown && (p.Reviewed || mutant.On("unknown-contract-is-yes")) {
+			d.Action, d.Tier, d.Approval = Next, t.Name, p.Approval && !p.Reviewed
 			d.Reason = t.Name + " keeps the contract"
 			if t.QualityClass != f.From.QualityClass {
 				d.Contract = p.Contract
@@ -145,6 +160,46 @@ func Decide(f *Facts, p *Policy) Decision {
 		d.Skipped = append(d.Skipped, *s)
 	}
 	return d.closed()
+}
+
+// Start decides at which tier a call begins: at the first, Facts.From, or where that cannot keep what is asked, at the first of those
+// behind it that does. Facts.Later are all tiers, From among them. Next with the first tier's name is the usual case.
+func Start(f *Facts, p *Policy) Decision {
+	if len(f.Later) == 0 {
+		return Decision{Action: None, Rule: "tiers", Reason: "there is no tier"}
+	}
+	first := &f.Later[0]
+	s := f.begins(first, p)
+	if s == nil {
+		return Decision{Action: Next, Tier: first.Name, Rule: "tiers", Reason: first.Name + " is the first tier"}
+	}
+	d := Decision{Rule: s.Rule, Skipped: []Skipped{*s}}
+	if len(f.Later) > 1 && p.Allowed {
+		rest := *f
+		rest.Later = f.Later[1:]
+		next := rest.among(p)
+		next.Skipped = append(d.Skipped, next.Skipped...)
+		if next.Action == Next {
+			return next
+		}
+		d = next
+	}
+	return d.closed()
+}
+
+// begins says why a call cannot begin at the first tier, nil where it can. Its own model can do what it was asked for unless somebody
+// says that it cannot, and what it costs is bounded where that is reserved. That a request is too long is an estimate: alone
+// it keeps nobody from asking the only tier that there is.
+func (f *Facts) begins(t *Tier, p *Policy) *Skipped {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.lack, f.shape, f.tools, f.schema, f.images, f.context} {
+		s := ask(t, p)
+		if s == nil || s.Condition == ContractUnknown || s.Rule == contextRule && len(f.Later) == 1 {
+			continue
+		}
+		s.Tier = t.Name
+		return s
+	}
+	return nil
 }
 
 // denied says whether no tier at all may answer.

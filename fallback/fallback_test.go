@@ -14,12 +14,12 @@ func usual() *fallback.Policy {
 }
 
 func tier(name string) fallback.Tier {
-	return fallback.Tier{Name: name, Provider: name, Model: name + "-1", Wire: "openai", ContextTokens: 1000}
+	return fallback.Tier{Name: name, Provider: name, Model: name + "-1", Wire: "openai", ContextTokens: 1000, Tokens: 100}
 }
 
 // failed is a request without wishes that a first tier has failed at, with one tier behind it.
 func failed() *fallback.Facts {
-	return &fallback.Facts{Failure: "server_error", Remaining: time.Minute, Needs: fallback.Needs{Wire: "openai", Tokens: 100},
+	return &fallback.Facts{Failure: "server_error", Remaining: time.Minute, Needs: fallback.Needs{Wire: "openai"},
 		From: tier("pro"), Later: []fallback.Tier{tier("flash")}}
 }
 
@@ -76,7 +76,7 @@ func TestContract(t *testing.T) {
 		}, fallback.Next, "", "tiers"},
 		"schema?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Schema = true }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_schema_match"},
 		"images?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Images = true }, fallback.Unknown, "fallback_contract_unknown", "models.images"},
-		"too long": {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Tokens = 1001 }, fallback.Mismatch, "fallback_contract_mismatch", "models.context_tokens"},
+		"too long": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.Tokens = 1001 }, fallback.Mismatch, "fallback_contract_mismatch", "models.context_tokens"},
 		"window?":  {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.ContextTokens = 0 }, fallback.Unknown, "fallback_contract_unknown", "models.context_tokens"},
 		"elsewhere": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.From.DataBoundary, t.DataBoundary = "eu", "us"

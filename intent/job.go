@@ -252,6 +252,20 @@ func LifeOf(events []ledger.Event) Life {
 	return l
 }
 
+// AttemptsByTier counts the attempts of the present generation in a history, by the tier that each was made of.
+func AttemptsByTier(events []ledger.Event) map[string]int {
+	n := map[string]int{}
+	for i := range events {
+		switch events[i].Kind {
+		case "attempt":
+			n[events[i].Tier]++
+		case generationKind:
+			clear(n)
+		}
+	}
+	return n
+}
+
 // aged ends a job's wait when its max_queue_age is over: in a lane, or for good where the policy names none.
 func (o *Op) aged(lane string) error {
 	const reason, rule = "max_queue_age_exceeded: it waited until its time was over", "lanes.background_retry.max_queue_age_ms"

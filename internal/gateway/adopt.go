@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -208,13 +209,25 @@ func (c *call) adopted(s *sighting) *Error {
 	if c.resume && !mutant.On("resume-other-execution") {
 		return errStreamLost
 	}
-	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && !mutant.On("adoption-starts-anew") {
+	if attempts > 0 {
+		c.remembers(s.id)
+	}
+	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
 		c.noteHeld(s, "semantics 37")
 		return c.sayAgain(last)
 	}
 	c.parent, c.seen, c.inherited = s.id, nil, attempts
 	c.g.sightings.remove(s) // its successor takes its place
 	return c.firstSight()
+}
+
+// exhausted says that no tier has an attempt left, of an operation whose attempts are as many as one tier may have.
+func (c *call) exhausted() bool {
+	if !c.course.several() {
+		return true
+	}
+	d := c.starts()
+	return d.Action != fallback.Next
 }
 
 // adoptSpilled adopts an answer of this process that is only on record by now.
@@ -252,6 +265,7 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	if r.State != ledger.Settled {
 		c.waiting = r // it goes on; what is settled has a successor
 	}
+	c.remembers(r.ID)
 	c.parent, c.seen = r.ID, nil
 	if c.waiting == nil {
 		c.inherited = r.Attempt

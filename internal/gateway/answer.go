@@ -118,6 +118,8 @@ func (c *call) headers(h *head) {
 	c.operation(out)
 	if h.failed {
 		c.failedHeaders(out, h)
+	} else {
+		c.exec.degraded(out)
 	}
 	if h.unrecorded {
 		c.set(out, "Holdfast-Recorded", "no")
@@ -161,9 +163,7 @@ func (c *call) operation(out http.Header) {
 		c.set(out, "Holdfast-Source", source)
 	}
 	c.set(out, "Holdfast-Attempts", strconv.Itoa(e.attempts()))
-	if told := e.told(); told != "" {
-		c.set(out, "Holdfast-Fallback", told)
-	}
+	e.tiered(out)
 	if e.spec.Model != "" {
 		c.set(out, "Holdfast-Requested-Model", plainName(e.spec.Model))
 		c.set(out, "Holdfast-Served-Model", e.servedModel())

@@ -58,7 +58,9 @@ func (e *execution) again(o *outcome) bool {
 	}
 	o.evidence = e.evidence(f, d)
 	if d.Action == decision.Fail || d.Action == decision.Hold {
-		e.afterFailure(o)
+		if sent, over := e.afterFailure(o); sent || over {
+			return sent
+		}
 	}
 	e.nest.quit(o.health)
 	if e.job == nil || !e.rests(o, d) {
@@ -70,7 +72,7 @@ func (e *execution) again(o *outcome) bool {
 // decide asks the one function that decides (semantics 5).
 func (e *execution) decide(o *outcome) (decision.Facts, decision.Decision) {
 	f := decision.Facts{Signal: o.signal, Status: o.status, End: ends[o.end], Hold: e.op.Head().Hold, Visible: o.visible,
-		Left: e.job == nil && (e.attached() == 0 || e.stopped()), Async: e.job != nil, Pass: e.inPass(), Broken: !e.nest.ticket.Live(), Attempt: e.attempts() + e.inherited,
+		Left: e.job == nil && (e.attached() == 0 || e.stopped()), Async: e.job != nil, Pass: e.inPass(), Broken: !e.nest.ticket.Live(), Attempt: e.inTier(), Life: e.inLife(),
 		Spent: e.nest.route.Budget().Tokens() < 1, Remaining: e.budget.Remaining(time.Now()), Roll: rand.Float64()}
 	return f, decision.Decide(f, e.deciding())
 }
@@ -113,7 +115,9 @@ func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bo
 		e.purse.drop()
 		e.nest.route.Budget().Put()
 		if e.job == nil {
-			e.afterFailure(o)
+			if sent, over := e.afterFailure(o); sent || over {
+				return sent
+			}
 		}
 		e.nest.quit(o.health)
 		if e.job == nil || !e.rests(o, d) {

@@ -24,17 +24,11 @@ func (g *Gateway) Bulkheads() []Bulkhead {
 	now := g.current.Load()
 	for i := range now.policy.Workflows {
 		w := &now.policy.Workflows[i]
-		for name, t := range now.nests[w.Name].tiers {
+		for _, t := range now.nests[w.Name].all() {
 			if t.slots == nil {
 				continue
 			}
-			b := Bulkhead{Workflow: w.Name, Tier: name, Provider: name, Name: w.Bulkhead.Name}
-			if t := onlyTier(w); t != nil {
-				b.Provider = t.Provider
-				if t.Bulkhead != nil {
-					b.Name = t.Bulkhead.Name
-				}
-			}
+			b := Bulkhead{Workflow: w.Name, Tier: t.name, Provider: t.conf.Provider, Name: t.bulkhead}
 			b.Max, b.Used, _, b.Waiting = t.slots.Snapshot()
 			all = append(all, b)
 		}

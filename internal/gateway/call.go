@@ -26,7 +26,9 @@ type call struct {
 	done  bool // answered
 	again bool // the key is to be looked up once more
 
-	target *target
+	from   *target // that the path names
+	target *target // of the tier that the call is at
+	course *course
 	tool   *toolRoute // of an HTTP tool's call
 	path   string     // for the provider, without the prefix
 	spec   provider.Call
@@ -193,12 +195,12 @@ func (c *call) route() *Error {
 		return c.toolPath(path)
 	}
 	if t, rest, ok := c.g.prefixed(path); ok {
-		c.target, c.path = t, rest
+		c.from, c.path = t, rest
 	} else {
 		wire := provider.WireOf(path, c.r.Header)
-		c.target, c.path = c.g.wires[string(wire)], path
+		c.from, c.path = c.g.wires[string(wire)], path
 	}
-	if c.target == nil {
+	if c.target = c.from; c.target == nil {
 		return errorf(CodeNotFound, "no provider of this type is configured; add one under providers")
 	}
 	return nil

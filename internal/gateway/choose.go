@@ -22,7 +22,7 @@ func (c *call) choose() *Error {
 		return c.chooseTool()
 	}
 	c.spec = provider.Parse(&provider.Request{Method: c.r.Method, Path: c.path, RawQuery: c.r.URL.RawQuery,
-		Header: c.r.Header, Body: c.body, Wire: c.target.wire})
+		Header: c.r.Header, Body: c.body, Wire: c.from.wire})
 	c.model = plainName(c.spec.Model)
 	switch cfg := c.g.policy; {
 	case c.job != nil: // whose workflow is on record
@@ -39,7 +39,7 @@ func (c *call) choose() *Error {
 	if err := c.allowed(c.wf.Name); err != nil {
 		return err
 	}
-	if err := c.tier(); err != nil {
+	if err := c.plan(); err != nil {
 		return err
 	}
 	c.obeyAnnounced()
@@ -54,23 +54,6 @@ func (c *call) allowed(name string) *Error {
 		return errorf(CodeForbidden, "this credential may not use the workflow %q", name)
 	}
 	return nil
-}
-
-// tier applies the workflow's only tier: another provider of the same wire format, another model.
-func (c *call) tier() *Error {
-	t := onlyTier(c.wf)
-	if t == nil || t.Provider == "" || t.Provider == c.target.conf.Name {
-		return nil
-	}
-	to := c.g.providers[t.Provider]
-	if to.wire != c.target.wire {
-		return errorf(CodeContract, "the tier %s speaks %s, the request is %s; nothing was sent", t.Name, to.wire, c.target.wire)
-	}
-	c.target = to
-	if mutant.On("job-forgets-its-submitter") {
-		c.by = nil
-	}
-	return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
 }
 
 func keyers(cfg *policy.Config) (map[string]*idempotency.Keyer, error) {

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -62,6 +63,9 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 // conclude records a failure behind which nothing is sent, and lets clients know: by its ending, or by what the recording
 // shows already.
 func (e *execution) conclude(o *outcome) {
+	if !o.visible {
+		e.unanswered(o)
+	}
 	v := o.verdict
 	if o.how.fail != nil {
 		o.how.fail.Intent = e.op.ID()
@@ -270,6 +274,11 @@ func (e *execution) storedAnswer(status int, h http.Header, body []byte, events 
 		if v := h[name]; v != nil {
 			kept[name] = v
 		}
+	}
+	if status < 300 {
+		said := http.Header{}
+		e.degraded(said)
+		maps.Copy(kept, said)
 	}
 	st := e.op.Status()
 	s := &stored{key: e.claim, fp: e.fp, id: e.op.ID(), body: body, at: e.g.ledger.Now(), tries: e.tries,

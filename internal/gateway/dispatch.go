@@ -1,15 +1,10 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/url"
-	"slices"
 	"strings"
-
-	"github.com/tidwall/sjson"
 
 	"github.com/holdfast-ai/holdfast/idempotency"
 	"github.com/holdfast-ai/holdfast/intent"
@@ -57,34 +52,8 @@ var hopByHop = map[string]bool{
 	"Proxy-Authorization": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// outbound is the request as it goes to the provider (interface.md §2).
-func (c *call) outbound() *upstream.Request {
-	t := c.target
-	h := make(http.Header, len(c.r.Header)+2)
-	forwardHeaders(h, c.r.Header)
-	query := c.r.URL.RawQuery
-	if t.owns || !c.g.guard.Open() {
-		for _, name := range credentialHeaders {
-			delete(h, name)
-		}
-		if !t.tool { // whose parameters are its own
-			query = credentialless(query)
-		}
-	}
-	if t.key != "" {
-		t.authorize(h)
-	}
-	for _, x := range t.conf.Headers {
-		h.Set(x.Name, x.Value.Reveal())
-	}
-	// An answer must be read as it passes: no coding that hides its events.
-	set(h, "Accept-Encoding", "identity")
-	if c.effect == ledger.EffectExternal && c.key != "" {
-		set(h, "Idempotency-Key", idempotency.OutboundKey(c.g.secret, c.key))
-	}
-	path, body := c.asServed()
-	return &upstream.Request{Method: c.r.Method, Target: t.upstreamURL(path, query), Header: h, Body: body}
-}
+// outbound is the request as it goes to the provider of the tier that the call is at.
+func (c *call) outbound() *upstream.Request { return c.original().outbound(c.course.leg()) }
 
 // markMetadata writes into a chat completion that is stored by what it is found again, where the workflow wants that (reconcile.metadata). The
 // fingerprint is of what was asked; the log says what was added to it. The mark is of this operation alone: the key may come again.
@@ -104,36 +73,6 @@ func (c *call) markMetadata() {
 		return
 	}
 	e.op.Note(ledger.Event{Kind: "note", Reason: "sent with a mark in its metadata, by which it is found", Rule: "reconcile.metadata", Evidence: said})
-}
-
-// asServed puts the tier's model in the place of the one asked for.
-func (c *call) asServed() (path string, body []byte) {
-	t := onlyTier(c.wf)
-	if t == nil || t.Model == "" || c.spec.Model == "" || t.Model == c.spec.Model {
-		return c.path, c.body
-	}
-	if c.target.wire == provider.Gemini {
-		return strings.Replace(c.path, "/models/"+c.spec.Model+":", "/models/"+url.PathEscape(t.Model)+":", 1), c.body
-	}
-	changed, err := sjson.SetBytes(c.body, "model", t.Model)
-	if err != nil {
-		return c.path, c.body
-	}
-	return c.path, c.lastModel(changed, t.Model)
-}
-
-// lastModel sees to it that model counts where a body names one twice: readers take the first or the last.
-func (c *call) lastModel(body []byte, model string) []byte {
-	r := provider.Request{Method: c.r.Method, Path: c.path, Header: c.r.Header, Body: body, Wire: c.target.wire}
-	end := bytes.LastIndexByte(body, '}')
-	if end < 0 || provider.Parse(&r).Model == model {
-		return body
-	}
-	member, err := sjson.SetBytes([]byte("{}"), "model", model)
-	if err != nil {
-		return body
-	}
-	return slices.Concat(body[:end], []byte(","), member[1:])
 }
 
 func forwardHeaders(to, from http.Header) {

@@ -21,10 +21,11 @@ type drain struct {
 	limit *time.Timer
 }
 
-func (d *drains) add(e *execution) {
-	d.enter(e, e.nest.tier.quota)
+// drain has e, whose last client left, finished within the bounds of its tier.
+func (t *tier) drain(e *execution) {
+	t.drains.enter(e, t.quota)
 	if e.over() || e.attached() > 0 { // it ended, or a client came, meanwhile, and did not see it here
-		d.remove(e)
+		e.undrain()
 		return
 	}
 	e.shelve(intent.LaneStream, "its last client left; the answer is finished for whoever asks again")
@@ -33,7 +34,7 @@ func (d *drains) add(e *execution) {
 func (d *drains) enter(e *execution, quota int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e.draining.Swap(true) { // its clients come and go: it is here once
+	if !e.draining.CompareAndSwap(nil, d) { // its clients come and go: it is here once
 		return
 	}
 	limit := time.AfterFunc(e.wf.FinishLimit, func() { e.stop(errFinishLimit) })
@@ -42,25 +43,20 @@ func (d *drains) enter(e *execution, quota int) {
 		oldest := d.list[0]
 		d.list = d.list[1:]
 		oldest.limit.Stop()
-		oldest.e.draining.Store(false)
+		oldest.e.draining.CompareAndSwap(d, nil)
 		oldest.e.stop(errDrainQuota)
 	}
 }
 
 // remove takes e back out: a client came, or it ended.
-// It is false where e was not here.
-func (d *drains) remove(e *execution) bool {
-	if !e.draining.Swap(false) {
-		return false
-	}
+func (d *drains) remove(e *execution) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range d.list {
 		if d.list[i].e == e {
 			d.list[i].limit.Stop()
 			d.list = append(d.list[:i], d.list[i+1:]...)
-			break
+			return
 		}
 	}
-	return true
 }

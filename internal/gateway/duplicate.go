@@ -206,6 +206,7 @@ func (g *Gateway) load(ctx context.Context, r *ledger.Record) (*stored, error) {
 // its next attempt decides who.
 func (c *call) takeOver(r *ledger.Record) (again bool, refusal *Error) {
 	op := c.g.log.Load(r)
+	c.remembers(r.ID)
 	err := c.exec.takenOver(op)
 	switch {
 	case errors.Is(err, ledger.ErrStale):

@@ -36,7 +36,7 @@ func (g *Gateway) edition(cfg *policy.Config) (*edition, error) {
 	if e.keyers, err = keyers(cfg); err != nil {
 		return nil, err
 	}
-	e.nests = nests(cfg, e.common)
+	e.nests = nests(cfg, e.providers, e.common)
 	for _, t := range e.providers {
 		t.mark = g.credentialMark(t.key)
 	}

@@ -27,8 +27,8 @@ func (c *call) refuse(e *Error) {
 	e.headers(h, c.effect)
 	if c.exec != nil && c.exec.opID() != "" { // of an execution that never began there is nothing to say
 		c.operation(h)
-	} else if c.exec != nil && c.exec.told() != "" {
-		set(h, "Holdfast-Fallback", c.exec.told())
+	} else if c.exec != nil {
+		c.exec.tiered(h)
 	}
 	body := c.errorBody(e)
 	set(h, "Content-Type", provider.ContentType)

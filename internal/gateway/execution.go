@@ -55,6 +55,7 @@ type execution struct {
 	cancel  context.CancelCauseFunc
 	watch   *watch
 
+	course    *course
 	nest      nest
 	next      intent.Attempt // as the next attempt is written down
 	barred    *barred        // what the first attempt waits for
@@ -73,9 +74,10 @@ type execution struct {
 	impatient bool // the budget is the caller's own, shorter than the policy's
 	finished  chan struct{}
 
-	followers atomic.Int64 // requests that repeated it while it ran
-	draining  atomic.Bool  // finished for a client that left
-	refs      atomic.Int32 // clients; the execution itself, until it has ended and until its record has landed
+	followers atomic.Int64           // requests that repeated it while it ran
+	draining  atomic.Pointer[drains] // where it is finished for a client that left
+	at        atomic.Pointer[tier]   // whose slots it has
+	refs      atomic.Int32           // clients; the execution itself, until it has ended and until its record has landed
 	mu        sync.Mutex
 	clients   int
 	resting   bool  // between two attempts, or before the first: nothing is on its way
@@ -85,6 +87,8 @@ type execution struct {
 	spent     bool  // its clients may have heard of a failure that is not on record yet
 	served    string
 	fallback  string    // what was decided about other tiers
+	because   string    // why another tier than the first was asked
+	left      string    // the tiers that did not answer
 	seen      *sighting // under its derived key
 	answered  *stored
 	word      lateWord // what is to land
@@ -93,7 +97,7 @@ type execution struct {
 // newExecution prepares what c asks for. The caller is its first client.
 func (g *edition) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
-		keep: c.key != "", rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
+		keep: c.key != "", course: c.course, rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
 	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e
@@ -105,6 +109,10 @@ func (e *execution) took(op *intent.Op, began time.Time) {
 	e.mu.Lock()
 	e.op, e.began, e.tries, e.served = op, began, st.Attempt, st.ServedModel
 	e.mu.Unlock()
+	e.tell()
+	if e.barred == nil {
+		e.course.begun(st.Tier)
+	}
 }
 
 // hold adds a client.
@@ -139,7 +147,11 @@ func (e *execution) counted() {
 
 // undrain asks draining first: a follower may come before its leader has a nest.
 func (e *execution) undrain() bool {
-	return e.draining.Load() && e.nest.tier.drains.remove(e)
+	d := e.draining.Swap(nil)
+	if d != nil {
+		d.remove(e)
+	}
+	return d != nil
 }
 
 // shelve says where a stream stands for which nobody waits.
@@ -165,8 +177,8 @@ func (e *execution) leave() {
 		e.stop(errGone)
 	case e.wf.OnDisconnect == policy.Cancel:
 		e.stop(errClientsGone)
-	case e.effect == ledger.EffectGeneration && e.nest.tier != nil:
-		e.nest.tier.drains.add(e)
+	case e.effect == ledger.EffectGeneration && e.at.Load() != nil:
+		e.at.Load().drain(e)
 	}
 }
 
@@ -291,6 +303,9 @@ func (e *execution) attempt() *outcome {
 	resp, err := e.send()
 	resp = e.target.answered(resp)
 	mutant.Point("send.after")
+	if l := e.course.leg(); l.crosses != nil && err == nil && resp.Status >= 200 && resp.Status <= 299 {
+		resp = l.crosses.answer(e.course.asked, resp)
+	}
 	if err != nil {
 		return e.failedTransport(err)
 	}
@@ -355,6 +370,9 @@ func (e *execution) unmade() {
 	e.mu.Lock()
 	e.tries = max(0, e.tries-1)
 	e.mu.Unlock()
+	if k := e.course; k.tries != nil {
+		k.tries[k.leg().name]--
+	}
 }
 
 // serves notes the model that the answer names.

@@ -128,7 +128,7 @@ func (c *call) identify() *Error {
 			return errorf(CodeUnauthorized, "this credential is not one of auth.keys")
 		}
 		c.tenant, c.owner = c.client.Tenant, c.client.Owner
-	case !c.target.owns:
+	case c.forwards():
 		c.tenant = g.forwardedTenant(Credential(c.r))
 	}
 	if g.guard.tenant != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -82,11 +83,10 @@ func RulesOf(w *policy.Workflow) queue.Rules {
 		Review: w.Lanes.OwnerReview.EnterWhen, Dead: w.Lanes.DeadLetter.EnterWhen}
 }
 
-// jobWorkflow is the workflow of a job, or of its tool's route, with the route that a person has chosen; nil where the
-// configuration does not have it now.
+// jobWorkflow is the workflow of a job, or of its tool's route; nil where the configuration does not have it now.
 func (g *edition) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 	if head.Provider != ToolProvider {
-		return overridden(g.policy.Workflow(head.Workflow), overrideIn(head))
+		return g.policy.Workflow(head.Workflow)
 	}
 	t := g.tools[head.Workflow]
 	if t == nil {
@@ -95,21 +95,25 @@ func (g *edition) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 	return t.route(head.Method, strings.TrimPrefix(head.Path, toolPrefix+head.Workflow)).wf
 }
 
+// jobGoes is the provider and the model that a job goes to first.
+func (g *edition) jobGoes(w *policy.Workflow, head *ledger.Intent) (provider, model string) {
+	if head.Provider == ToolProvider {
+		return head.Provider, head.RequestedModel
+	}
+	l := g.firstLeg(g.nests[w.Name], g.providers[head.Provider], head.RequestedModel, overrideIn(head))
+	if l.to == nil { // it is barred
+		return head.Provider, head.RequestedModel
+	}
+	return l.to.conf.Name, l.sends
+}
+
 // concurrencyKey is what backpressure.concurrency_key comes to for a job; "" where the workflow has none. The workflow
 // is part of it, for the limit is the workflow's.
 func (g *edition) concurrencyKey(w *policy.Workflow, head *ledger.Intent) string {
 	if len(w.Backpressure.ConcurrencyKey) == 0 {
 		return ""
 	}
-	provider, model := head.Provider, head.RequestedModel
-	if len(w.Tiers) == 1 {
-		if p := w.Tiers[0].Provider; p != "" {
-			provider = p
-		}
-		if m := w.Tiers[0].Model; m != "" {
-			model = m
-		}
-	}
+	provider, model := g.jobGoes(w, head)
 	values := map[string]string{"owner_key": head.OwnerKey, "tenant": head.Tenant, "workflow": head.Workflow, "provider": provider,
 		"requested_model": head.RequestedModel, "served_model": model, "endpoint_type": head.Endpoint,
 		"route_key": provider + "/" + model + "/" + head.Endpoint}
@@ -253,6 +257,8 @@ func (c *call) jobKey() *Error {
 	e := c.g.newExecution(c)
 	e.key, e.job = c.key, c.job
 	e.pass, e.inherited = c.job.Op.Status().Attempt, -c.job.Life.Attempts
+	c.remembers(c.job.Op.ID())
+	c.course.past = maps.Clone(c.course.tries)
 	if running := c.g.registry.join(c.key, e); running != nil { // a request that looks the key up at this moment
 		running.leave()
 		running.unref()

@@ -13,13 +13,8 @@ func (g *edition) scheduled(head *ledger.Intent) queue.Rules {
 		return r
 	}
 	r.Provider, r.Route = head.Provider, head.RequestedModel
-	if w := g.jobWorkflow(head); w != nil && len(w.Tiers) == 1 {
-		if p := w.Tiers[0].Provider; p != "" {
-			r.Provider = p
-		}
-		if m := w.Tiers[0].Model; m != "" {
-			r.Route = m
-		}
+	if w := g.jobWorkflow(head); w != nil {
+		r.Provider, r.Route = g.jobGoes(w, head)
 	}
 	r.Route += "/" + head.Endpoint
 	return r

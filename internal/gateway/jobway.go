@@ -41,7 +41,7 @@ func (c *call) jobRoute() *Error {
 	return c.aim(&head)
 }
 
-// aim finds where a job goes by its head and the configuration in force: to the only tier of its workflow, as a call would,
+// aim finds where a job goes by its head and the configuration in force: to the first tier of its workflow, as a call would,
 // or to the provider on record.
 func (c *call) aim(head *ledger.Intent) *Error {
 	if head.Provider == ToolProvider {
@@ -49,6 +49,7 @@ func (c *call) aim(head *ledger.Intent) *Error {
 			return absentf("its tool server %s is no longer configured", head.Workflow)
 		}
 		c.wf = c.tool.wf
+		c.setOut("")
 		return nil
 	}
 	if c.wf = c.g.jobWorkflow(head); c.wf == nil {
@@ -57,13 +58,20 @@ func (c *call) aim(head *ledger.Intent) *Error {
 	if route := overrideIn(head); route != "" && forbids(c.wf) {
 		return absentf("it was replayed by %s, and its policy %s now has no other route answer (fallback.allowed_before_first_token: false)", bounded(route), c.wf.Name)
 	}
-	name := head.Provider
-	if t := onlyTier(c.wf); t != nil && t.Provider != "" {
-		name = t.Provider
-	}
-	if c.path, c.target = head.Path, c.g.providers[name]; c.target == nil {
+	chosen := overrideIn(head)
+	c.path, c.from = head.Path, c.g.providers[head.Provider]
+	l := c.g.firstLeg(c.nestRules(), c.from, c.model, chosen)
+	if l.to == nil {
+		name := head.Provider
+		if chosen != "" {
+			name, _ = cutRoute(chosen)
+		}
 		return absentf("its provider %s is no longer configured", name)
 	}
+	if c.from == nil { // its tiers have their own
+		c.from = l.to
+	}
+	c.setOut(chosen)
 	return nil
 }
 
@@ -77,8 +85,7 @@ func (g *edition) jobCandidate(head *ledger.Intent) (*call, *Error) {
 // sameFormat refuses a job that its provider would read as another call, because it speaks another format by now.
 func (c *call) sameFormat() *Error {
 	head := c.job.Op.Head()
-	from := c.g.providers[head.Provider]
-	if from != nil && from.wire != c.target.wire || !understands(c.target, head) {
+	if !understands(c.from, head) || !c.course.several() && c.from.wire != c.target.wire && translate(c.original(), c.course.leg()) == nil {
 		return absentf("its provider %s speaks %s now, and its request is another's", c.target.conf.Name, c.target.wire)
 	}
 	return nil

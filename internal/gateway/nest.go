@@ -21,46 +21,30 @@ import (
 
 // rules are what a workflow says of its nest, made ready once.
 type rules struct {
-	breaker breaker.Config
-	decide  decision.Policy
-	jobs    decision.Policy
-	tiers   map[string]*tier
+	breaker  breaker.Config
+	decide   decision.Policy
+	jobs     decision.Policy
+	tiers    []*tier          // the workflow's own, in order
+	places   map[string]*tier // by provider, of a workflow without tiers
+	timeouts policy.Timeouts
 	// shedBelow is the priority from which on a call is not shed before others.
 	shedBelow bulkhead.Priority
 }
 
-// tier is a workflow's place at one provider: its slots, and those of them that work for nobody may hold.
-type tier struct {
-	slots  *bulkhead.Semaphore // nil: only limits.workers
-	waits  bool                // bulkhead.wait
-	quota  int                 // semantics 25
-	drains *drains             // of all that share the slots, or limits.workers
-}
-
 // nests compiles the nest of every workflow. Workflows that name the same bulkhead share it (semantics 33).
-func nests(cfg *policy.Config, common *shared) map[string]*rules {
+func nests(cfg *policy.Config, providers map[string]*target, common *shared) map[string]*rules {
 	all := make(map[string]*rules, len(cfg.Workflows))
 	for i := range cfg.Workflows {
 		w := &cfg.Workflows[i]
 		r := newRules(w)
-		for _, name := range tierNames(cfg, w) {
-			r.tiers[name] = newTier(cfg, w, w.Path()+"/"+name, "", common)
-		}
+		r.tiersOf(cfg, w, providers, common)
 		all[w.Name] = r
 	}
 	return all
 }
 
-// onlyTier is the tier that all calls of w go to, nil where the path decides.
-func onlyTier(w *policy.Workflow) *policy.Tier {
-	if len(w.Tiers) != 1 {
-		return nil
-	}
-	return &w.Tiers[0]
-}
-
 func newRules(w *policy.Workflow) *rules {
-	return &rules{tiers: map[string]*tier{}, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
+	return &rules{places: map[string]*tier{}, timeouts: w.Timeouts, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
 		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w), jobs: JobPolicy(w),
 		shedBelow: priorities[w.Lanes.InteractiveAdmission.ShedPriorityBelow]}
 }
@@ -82,42 +66,6 @@ func JobPolicy(w *policy.Workflow) decision.Policy {
 	p.MaxAttempts, p.Bound = w.Lanes.BackgroundRetry.MaxAttempts, "lanes.background_retry.max_attempts"
 	p.MaxPass, p.MaxWait = w.Retry.MaxAttempts, 0
 	return p
-}
-
-// tierNames are the tiers that a call of w can be sent to: its own, or one for each provider that a path can name.
-func tierNames(cfg *policy.Config, w *policy.Workflow) []string {
-	if t := onlyTier(w); t != nil && t.Name != "" {
-		return []string{t.Name}
-	}
-	names := make([]string, len(cfg.Providers))
-	for i := range cfg.Providers {
-		names[i] = cfg.Providers[i].Name
-	}
-	return names
-}
-
-// newTier finds the tier's slots among those in use by the bulkhead's name, else by own. Where only limits.workers bounds
-// it, who drains is counted under free.
-func newTier(cfg *policy.Config, w *policy.Workflow, own, free string, common *shared) *tier {
-	b := w.Bulkhead
-	if t := onlyTier(w); t != nil && t.Bulkhead != nil {
-		b = *t.Bulkhead
-	}
-	slots := b.MaxConcurrent
-	if slots <= 0 {
-		slots = cfg.Limits.Workers
-	}
-	t := &tier{waits: b.Wait, quota: max(1, int(float64(slots)*w.FinishQuota))}
-	switch key := own; {
-	case b.MaxConcurrent <= 0:
-		t.drains = common.drainsOf(free)
-	default:
-		if b.Name != "" {
-			key = "name/" + b.Name
-		}
-		t.slots, t.drains = common.slotsOf(key, bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve}), common.drainsOf(key)
-	}
-	return t
 }
 
 // nest is one execution's place in it.

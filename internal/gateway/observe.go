@@ -19,6 +19,8 @@ type Observer interface {
 	Retry(workflow, trigger string)
 	// Bulkhead is a call that asked for a slot of its tier.
 	Bulkhead(workflow, tier string, accepted bool)
+	// Fallback is a step of a call from one tier to another, with the failure or the refusal that made it follow.
+	Fallback(workflow, from, to, reason string)
 }
 
 // Request is one request that was answered.
@@ -50,6 +52,8 @@ func (silent) Attempt(Attempt)          {}
 func (silent) Retry(string, string)     {}
 
 func (silent) Bulkhead(string, string, bool) {}
+
+func (silent) Fallback(string, string, string, string) {}
 
 func (c *call) observe() {
 	source := c.source

@@ -47,16 +47,10 @@ func overrideIn(head *ledger.Intent) string {
 	return route
 }
 
-// overridden is a workflow whose calls go where a person wants them: to another provider of the same format, with another
-// model where one is named.
-func overridden(w *policy.Workflow, route string) *policy.Workflow {
-	if w == nil || route == "" {
-		return w
-	}
-	name, model, _ := strings.Cut(route, "/")
-	changed := *w
-	changed.Tiers = []policy.Tier{{Provider: name, Model: model}}
-	return &changed
+// cutRoute reads PROVIDER or PROVIDER/MODEL.
+func cutRoute(route string) (name, model string) {
+	name, model, _ = strings.Cut(route, "/")
+	return name, model
 }
 
 // CheckOverride says whether a job can be sent by another route, PROVIDER or PROVIDER/MODEL; the error says why not.

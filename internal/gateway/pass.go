@@ -53,6 +53,12 @@ func (c *call) upgrades() bool {
 // pass serves what needs no claim: reads, which are no intents (semantics 1); unknown paths without a key, which
 // are logged and passed on unbuffered; tunnels; and workflows that only observe.
 func (c *call) pass() *Error {
+	if !c.passes() {
+		return nil
+	}
+	if err := c.passLeg(); err != nil {
+		return err
+	}
 	switch {
 	case c.upgrades():
 		return c.proxied(nil) // unlogged
@@ -71,6 +77,11 @@ func (c *call) pass() *Error {
 		return c.observed()
 	}
 	return nil
+}
+
+// passes says that the call needs no claim.
+func (c *call) passes() bool {
+	return c.upgrades() || c.effect == ledger.EffectRead || !c.spec.Known && c.callerKey == "" || c.wf.Mode == policy.Observe
 }
 
 // writeMasked passes the beginning of an error's body on, which is where credentials are quoted.

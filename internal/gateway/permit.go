@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"cmp"
 	"errors"
 	"time"
 
@@ -25,16 +24,11 @@ func (c *call) permit() *Error {
 	if e.budget.Over(time.Now()) {
 		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
 	}
-	if err := c.afford(); err != nil {
-		c.elsewhere(err)
-		return c.turnedAway(err)
+	if d, refusal := c.begins(); refusal != nil || d.Approval {
+		return c.uncontracted(&d, refusal)
 	}
-	e.barred = e.nest.admit()
-	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, e.barred == nil || e.barred.code != CodeBulkheadFull)
-	if b := e.barred; b != nil && !(c.job == nil && b.patient && b.wait <= e.patience()) {
-		refusal := b.refusal()
-		c.elsewhere(refusal)
-		return c.turnedAway(refusal)
+	if err := c.board(); err != nil {
+		return c.turnedAway(c.nobody(err))
 	}
 	return nil
 }
@@ -43,6 +37,7 @@ func (c *call) permit() *Error {
 func (c *call) enlist() {
 	e := c.exec
 	e.nest, e.next = c.nested()
+	e.at.Store(e.nest.tier)
 	total := c.wf.Timeouts.Total
 	if c.deadline > 0 {
 		e.impatient = c.deadline < total
@@ -54,14 +49,7 @@ func (c *call) enlist() {
 // nested is the nest of the call's next attempt, and how that attempt is written down.
 func (c *call) nested() (nest, intent.Attempt) {
 	next, r := c.attempt(), c.nestRules()
-	t := r.tiers[next.Tier]
-	if t == nil { // a person's route_override
-		t = r.tiers[c.target.conf.Name]
-	}
-	if t == nil {
-		t = &tier{drains: &drains{}, quota: 1}
-	}
-	return nest{rules: r, tier: t, route: c.g.routes.GetAt(c.g.epoch, next.Route, r.breaker, c.wf.Retry.Share),
+	return nest{rules: r, tier: c.course.leg().tier, route: c.g.routes.GetAt(c.g.epoch, next.Route, r.breaker, c.wf.Retry.Share),
 		priority: priorities[c.priority], class: c.class()}, next
 }
 
@@ -102,6 +90,9 @@ func (e *execution) admitted() bool {
 		return false
 	}
 	b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience()))
+	if b != nil && err == nil && e.boardElse(b) {
+		b = nil
+	}
 	e.work()
 	if b == nil {
 		err = e.op.Dispatch(e.next)
@@ -128,7 +119,8 @@ func (e *execution) giveUp(b *barred, err error) {
 	if b.code == CodeBulkheadFull {
 		fail = &Error{Code: CodeAdmission, Message: "no slot of this tier's bulkhead came free in time; nothing was sent", Intent: e.op.ID()}
 	}
-	e.elsewhere(afterRefusal(fail.Code))
+	o := &outcome{how: ending{fail: fail}}
+	e.unanswered(o)
 	reason := "not started in time: " + b.message
 	if errors.Is(err, errGone) || leftAlone(err) {
 		reason = "client_cancelled: " + errGone.Error()
@@ -137,7 +129,7 @@ func (e *execution) giveUp(b *barred, err error) {
 		e.g.logger.Warn("an operation that was not sent could not be discarded; it expires", "intent", e.op.ID(), "error", err)
 	}
 	e.recordSeen(nil, false, nil, nil)
-	e.endUnkept(ending{fail: fail})
+	e.endUnkept(o.how)
 }
 
 // rest says that nothing of e is on its way: from now on the last client to leave ends it (semantics 25). It is false
@@ -165,6 +157,7 @@ func (e *execution) sending() {
 	e.mu.Lock()
 	e.tries, e.served = st.Attempt, st.ServedModel
 	e.mu.Unlock()
+	e.course.begun(st.Tier)
 }
 
 // waitingFor is how the claim is written where the first attempt has to wait.
@@ -183,25 +176,17 @@ func (e *execution) takenOver(op *intent.Op) error {
 	return op.Await(intent.LaneAdmission, e.readyAt(e.barred.wait), "waits to be admitted", "semantics 32")
 }
 
-func (c *call) attempt() intent.Attempt {
-	model, tier := c.model, c.target.conf.Name
-	if t := onlyTier(c.wf); t != nil {
-		tier, model = cmp.Or(t.Name, tier), cmp.Or(t.Model, model)
-	}
-	return intent.Attempt{Route: c.target.conf.Name + "/" + model + "/" + c.spec.Endpoint + "/" + c.mark(), Tier: tier, Model: model}
-}
-
 // mark tells routes apart by the credential that goes out (semantics 34).
-func (c *call) mark() string {
+func (o *original) mark(to *target) string {
 	switch {
-	case c.target.owns:
-		return c.target.mark
-	case !c.g.guard.Open():
-		return c.g.nobody // ours, which is not forwarded
-	case c.g.guard.tenant == "" && len(c.tenant) > 10:
-		return c.tenant[2:10] // the same hash
+	case to.owns:
+		return to.mark
+	case !o.g.guard.Open() || to != o.from && !to.tool:
+		return o.g.nobody // ours, or another provider's, which is not forwarded
+	case o.g.guard.tenant == "" && len(o.tenant) > 10:
+		return o.tenant[2:10] // the same hash
 	}
-	return c.g.credentialMark(Credential(c.r))
+	return o.g.credentialMark(o.proof)
 }
 
 // unsent settles an operation of which nothing has left.

@@ -23,7 +23,26 @@ func (e *execution) inPass() int {
 	if e.job == nil {
 		return 0
 	}
+	if e.course.tries != nil {
+		return e.inTier() - e.course.past[e.course.leg().name]
+	}
 	return e.attempts() - e.pass
+}
+
+// inTier counts the attempts on the present tier over the operation's whole life, adopted ones included (semantics 37).
+func (e *execution) inTier() int {
+	if k := e.course; k.tries != nil {
+		return k.tries[k.leg().name]
+	}
+	return e.attempts() + e.inherited
+}
+
+// inLife counts them on all tiers, where there are several.
+func (e *execution) inLife() int {
+	if e.course.tries == nil {
+		return 0
+	}
+	return e.attempts() + e.inherited
 }
 
 // rests puts a job where a decision sends it: back into its lane, or where only a person takes it from. It is false

@@ -76,6 +76,23 @@ func (c *call) afford() *Error {
 	return spendError(c.wf.Name, s.take())
 }
 
+// reprice reserves what an attempt at another tier is expected to cost.
+func (e *execution) reprice(l *leg) *Error {
+	s := &e.purse
+	if s.book == nil {
+		return nil
+	}
+	s.drop()
+	o := e.course.asked
+	in, out, known := e.g.policy.Price(l.sends)
+	if !known && s.perCall > 0 {
+		return unpriced(l.sends)
+	}
+	s.price = spend.Price{Input: in, Output: out}
+	s.estimate = s.price.Of(tokens(o.spec.Endpoint, o.body))
+	return spendError(e.wf.Name, s.take())
+}
+
 // errTooDear says that spend.per_request leaves no room for a further attempt.
 var errTooDear = errors.New("spend.per_request")
 

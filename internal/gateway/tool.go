@@ -92,7 +92,7 @@ func newToolRoute(cfg *policy.Config, conf *policy.ToolServer, of toolCall, comm
 		return nil, fmt.Errorf("%s: %w", w.Path(), err)
 	}
 	r, own := newRules(w), toolPrefix+conf.Name+" "+name+" "+method
-	r.tiers[conf.Name] = newTier(cfg, w, own, own, common)
+	r.places[conf.Name] = newTier(cfg, w, policy.Tier{Name: conf.Name}, own, own, common)
 	return &toolRoute{wf: w, name: name, keyer: keyer, keyless: p.Key == "", rules: r}, nil
 }
 
@@ -118,7 +118,7 @@ func (c *call) toolPath(path string) *Error {
 		c.spec.Wire = provider.Tool
 		return errorf(CodeNotFound, "there is no tool server of this name; add it under tools")
 	}
-	c.target, c.path = t.target, "/"+rest
+	c.from, c.target, c.path = t.target, t.target, "/"+rest
 	c.tool = t.route(c.r.Method, c.path)
 	return nil
 }
@@ -137,6 +137,7 @@ func (c *call) chooseTool() *Error {
 	if err := c.allowed(c.wf.Name); err != nil {
 		return err
 	}
+	c.setOut("")
 	c.obeyAnnounced()
 	c.effect = effects[c.wf.Effect]
 	c.hold = c.wf.UnknownRule(false) == policy.HoldUnknown
@@ -164,7 +165,10 @@ func (c *call) providerName() string {
 	if c.tool != nil {
 		return ToolProvider
 	}
-	return c.target.conf.Name
+	if l := &c.course.legs[0]; !c.course.several() && l.to.wire == c.spec.Wire {
+		return l.to.conf.Name
+	}
+	return c.from.conf.Name
 }
 
 // keyer makes the call's keys.

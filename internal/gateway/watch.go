@@ -21,7 +21,7 @@ type watch struct {
 }
 
 func (e *execution) newWatch() *watch {
-	t := e.wf.Timeouts
+	t := e.course.leg().timeouts
 	limit, why := t.Attempt, errAttempt
 	if e.spec.Stream && t.FirstToken < limit {
 		limit, why = t.FirstToken, errFirstToken
@@ -40,9 +40,9 @@ func (w *watch) crossed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
-	w.idle, w.why, w.limit = w.e.wf.Timeouts.Idle, errStreamLimit, now.Add(w.e.wf.Timeouts.Stream)
+	w.idle, w.why, w.limit = w.e.course.leg().timeouts.Idle, errStreamLimit, now.Add(w.e.course.leg().timeouts.Stream)
 	w.last.Store(now.UnixNano())
-	w.timer.Reset(min(w.idle, w.e.wf.Timeouts.Stream))
+	w.timer.Reset(min(w.idle, w.e.course.leg().timeouts.Stream))
 }
 
 func (w *watch) progress() {

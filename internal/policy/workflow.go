@@ -209,6 +209,8 @@ type TierTimeouts struct {
 type Prompt struct {
 	System    string `yaml:"system" doc:"Replaces the system text."`
 	MaxTokens int    `yaml:"max_tokens" default:"0" is:"nonnegative" doc:"Bounds the answer."`
+	Examples  *int   `yaml:"examples" is:"nonnegative" doc:"How many of the examples at the front of the conversation are kept (Holdfast-Examples says how many there are); all of them if left out."`
+	Template  string `yaml:"template" is:"prompt" doc:"Stands in the place of the last user text, which it holds as {input}."`
 }
 
 // Cache answers without a provider.

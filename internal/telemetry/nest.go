@@ -17,6 +17,7 @@ type nest struct {
 	retries     metric.Int64Counter
 	accepted    metric.Int64Counter
 	rejected    metric.Int64Counter
+	fallbacks   metric.Int64Counter
 	transitions metric.Int64Counter
 
 	mu       sync.Mutex
@@ -28,6 +29,7 @@ func (n *nest) instruments(meter metric.Meter, counter func(name, what string) m
 	n.retries = counter("holdfast.retries", "Further attempts, by what made them follow.")
 	n.accepted = counter("holdfast.bulkhead.accepted", "Calls that got a slot of their tier.")
 	n.rejected = counter("holdfast.bulkhead.rejected", "Calls that found all slots of their tier in use.")
+	n.fallbacks = counter("holdfast.fallbacks", "Calls that went from one tier to another, by the failure or refusal that made them.")
 	n.transitions = counter("holdfast.breaker.transitions", "Changes of a route's circuit breaker.")
 	n.breakers = map[string]breaker.State{}
 	_, err := meter.Int64ObservableGauge("holdfast.breaker.state", metric.WithDescription("0 closed, 1 half-open, 2 open; routes whose breaker has moved since the start."),
@@ -93,4 +95,9 @@ func (m *Meter) Bulkhead(workflow, tier string, accepted bool) {
 		c = m.nest.accepted
 	}
 	c.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "tier", tier).add...)
+}
+
+// Fallback implements gateway.Observer.
+func (m *Meter) Fallback(workflow, from, to, reason string) {
+	m.nest.fallbacks.Add(context.Background(), 1, m.attributes.get("workflow", workflow, "from", from, "to", to, "reason", reason).add...)
 }

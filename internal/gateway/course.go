@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// course is the way of one call over its tiers: where it may go, where it is, and why it left the tiers before.
+type course struct {
+	legs  []leg
+	at    int
+	trail []stop
+	notes []ledger.Event // decisions of which the history does not know yet
+	tries map[string]int // attempts by tier, over the operation's whole life; nil with one tier
+	past  map[string]int // … before this pass of a job
+	most  int            // that a tier may have; 0: not bounded apart
+	asked *original
+	needs *fallback.Needs
+	one   [1]leg
+}
+
+// stop is a tier that did not answer.
+type stop struct {
+	tier   string
+	sent   bool   // it was tried: an attempt was made of it
+	code   Code   // of a refusal before anything was sent; "" behind an attempt, and for what a contract skips
+	word   string // what the failure is called
+	status int
+	rule   string // that has it skipped
+	reason string // in words that may be shown: no address, no error of Go's
+}
+
+// leg is where the call is.
+func (k *course) leg() *leg { return &k.legs[k.at] }
+
+// several reports whether there is more than one tier.
+func (k *course) several() bool { return len(k.legs) > 1 }
+
+// attempt is how the next attempt is written down.
+func (c *call) attempt() intent.Attempt {
+	return c.original().attempt(c.course.leg())
+}
+
+func (o *original) attempt(l *leg) intent.Attempt {
+	return intent.Attempt{Route: l.to.conf.Name + "/" + l.sends + "/" + o.spec.Endpoint + "/" + o.mark(l.to), Tier: l.name, Model: l.sends}
+}
+
+// goTo makes the leg of index i the one that the call is at.
+func (c *call) goTo(i int) {
+	c.course.at = i
+	c.target = c.course.leg().to
+}
+
+// skipped puts on the trail what a decision passed over.
+func (k *course) skipped(list []fallback.Skipped) {
+	for _, s := range list {
+		k.trail = append(k.trail, stop{tier: s.Tier, word: "skipped", rule: s.Rule, reason: s.Reason})
+	}
+}
+
+// tried counts the tiers that failed at the call, or refused it; a tier that a contract skips is none.
+func (k *course) tried() (n int, sent bool) {
+	for i := range k.trail {
+		if s := &k.trail[i]; s.sent || s.code != "" {
+			n++
+			sent = sent || s.sent
+		}
+	}
+	return n, sent
+}
+
+// header is Holdfast-Trail: each tier that did not answer, with its reason.
+func (k *course) header() string {
+	parts := make([]string, len(k.trail))
+	for i := range k.trail {
+		s := &k.trail[i]
+		parts[i] = s.tier + "; " + cmp.Or(s.word, string(s.code))
+		if s.status > 0 {
+			parts[i] += fmt.Sprintf("; status=%d", s.status)
+		}
+		if s.rule != "" {
+			parts[i] += "; rule=" + s.rule
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// words are the trail for a person.
+func (k *course) words() string {
+	parts := make([]string, len(k.trail))
+	for i := range k.trail {
+		s := &k.trail[i]
+		parts[i] = s.tier + ": " + s.reason
+		if s.rule != "" && s.word == "skipped" {
+			parts[i] += " (" + s.rule + ")"
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// tiered says in an answer's header what was decided about other tiers, and which of them did not answer.
+func (e *execution) tiered(out http.Header) {
+	e.mu.Lock()
+	decided, left := e.fallback, e.left
+	e.mu.Unlock()
+	if decided != "" {
+		set(out, "Holdfast-Fallback", decided)
+	}
+	if left != "" {
+		set(out, "Holdfast-Trail", left)
+	}
+}
+
+// degraded says in the header of an answer why another tier or model than was asked for gave it, and what its tier has to say of that.
+// Both are kept with the answer, for whoever gets it again.
+func (e *execution) degraded(out http.Header) {
+	e.mu.Lock()
+	because := e.because
+	e.mu.Unlock()
+	l := e.course.leg()
+	if served := e.servedModel(); because == "" && e.spec.Model != "" && served != plainName(e.spec.Model) {
+		if because = "provider: it names its model " + served; l.model != "" && l.model != e.spec.Model {
+			because = l.name + ": tiers.model"
+		}
+	}
+	if because != "" {
+		set(out, "Holdfast-Fallback-Reason", because)
+	}
+	if l.notice != "" {
+		set(out, "Holdfast-Notice", headerText(l.notice))
+	}
+}
+
+// headerText writes a text into a header field: visible ASCII and spaces as they are, every other byte of its UTF-8, and %, as
+// %XX. encodeURIComponent's counterpart reads it back.
+func headerText(s string) string {
+	const hex = "0123456789ABCDEF"
+	var b strings.Builder
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '%' {
+			b.WriteString(string([]byte{'%', hex[c>>4], hex[c&15]}))
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// index finds a leg by its tier's name.
+func (k *course) index(name string) int {
+	for i := range k.legs {
+		if k.legs[i].name == name {
+			return i
+		}
+	}
+	return k.at
+}

@@ -1,0 +1,175 @@
+package gateway
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/sjson"
+
+	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/idempotency"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// original is a request as it came. Each tier's request is made from it, so that nothing of one tier's variant is in
+// another's. It never changes.
+type original struct {
+	g      *edition
+	wf     *policy.Workflow
+	method string
+	path   string // without the provider's prefix
+	query  string
+	header http.Header
+	body   []byte
+	spec   provider.Call
+	from   *target // that the path names: the one place where the client's credential may go
+	proof  string  // the client's credential
+	tenant string
+	effect ledger.Effect
+	key    string
+	shots  int // pairs at the front of the conversation that are examples (Holdfast-Examples)
+}
+
+// examplesHeader says how many pairs of the front of a conversation, a user's message and the answer to it, are examples.
+const examplesHeader = "Holdfast-Examples"
+
+// original is what the call's requests are made of.
+func (c *call) original() *original {
+	if c.course.asked == nil {
+		shots, _ := strconv.Atoi(first(c.r.Header[examplesHeader]))
+		c.course.asked = &original{g: c.g, wf: c.wf, method: c.r.Method, path: c.path, query: c.r.URL.RawQuery, header: c.r.Header, body: c.body, spec: c.spec,
+			from: c.from, proof: Credential(c.r), tenant: c.tenant, shots: max(0, shots)}
+	}
+	c.course.asked.effect, c.course.asked.key = c.effect, c.key // which later stages say
+	return c.course.asked
+}
+
+// outgoing is what a tier is sent where that is not the request as it came: its prompt's variant, or a translation.
+type outgoing struct {
+	path, query string
+	header      http.Header // in the place of the client's; nil: the client's own
+	body        []byte
+}
+
+// translation carries a call to a tier that speaks another format than the request, and the answer back.
+type translation interface {
+	// request is what the far side is asked: path and body in its own format, and the header without credentials. The body is
+	// the request with the tier's prompt in it, and the model is the tier's. An error says what cannot be translated: the
+	// tier is skipped by it, and nothing is dropped.
+	request(o *original, body []byte, model string) (*outgoing, error)
+	// answer turns a 2xx into the request's format, header and body, plain or as a stream, before anything reads it. Errors are not
+	// given to it: they are judged in the tier's own format.
+	answer(o *original, resp *upstream.Response) *upstream.Response
+}
+
+// translate finds the translation between the format of a request and that of a tier; nil where there is none.
+func translate(*original, *leg) translation { return nil }
+
+// ready says what a tier cannot be called without, nil where it can; then what it is sent is made.
+func (o *original) ready(l *leg) *fallback.Lack {
+	if !o.mayProve(l.to) {
+		return &fallback.Lack{Rule: "providers." + l.to.conf.Name + ".api_key", Reason: "a client's credential is for the provider that its path names alone, and " +
+			l.to.conf.Name + " has no api_key of its own (any word will do for a server that asks for none)"}
+	}
+	if l.to.wire != o.spec.Wire && l.crosses == nil && !l.to.tool {
+		l.crosses = translate(o, l)
+	}
+	if l.out != nil || l.prompt == nil && l.crosses == nil {
+		return nil
+	}
+	out := outgoing{path: o.path, query: o.query, body: o.body}
+	if l.prompt != nil && o.spec.Known && !o.spec.Read {
+		body, err := provider.Vary(&o.spec, o.body, l.prompt, o.shots)
+		if err != nil {
+			return &fallback.Lack{Rule: "tiers.prompt", Reason: "its prompt does not fit the request: " + err.Error()}
+		}
+		out.body = body
+	}
+	if l.crosses != nil {
+		made, err := l.crosses.request(o, out.body, l.sends)
+		if err != nil {
+			return &fallback.Lack{Rule: "tiers.provider", Reason: "the request cannot be said in its format: " + err.Error()}
+		}
+		out = *made
+	}
+	l.out = &out
+	return nil
+}
+
+// mayProve says that a provider can be called without the client's credential going where its path did not say.
+func (o *original) mayProve(to *target) bool {
+	return to.owns || to == o.from || !o.g.guard.Open() || o.proof == "" || mutant.On("credential-to-another-provider")
+}
+
+// outbound is the request as it goes to a tier's provider (interface.md §2).
+func (o *original) outbound(l *leg) *upstream.Request {
+	t := l.to
+	from, query := o.header, o.query
+	path, body := o.asServed(l)
+	if l.out != nil && l.crosses != nil {
+		path, query, body, from = l.out.path, l.out.query, l.out.body, l.out.header
+	}
+	h := make(http.Header, len(from)+2)
+	forwardHeaders(h, from)
+	if t.owns || !o.g.guard.Open() {
+		for _, name := range credentialHeaders {
+			delete(h, name)
+		}
+		if !t.tool { // whose parameters are its own
+			query = credentialless(query)
+		}
+	}
+	if t.key != "" {
+		t.authorize(h)
+	}
+	for _, x := range t.conf.Headers {
+		h.Set(x.Name, x.Value.Reveal())
+	}
+	// An answer must be read as it passes: no coding that hides its events.
+	set(h, "Accept-Encoding", "identity")
+	if o.effect == ledger.EffectExternal && o.key != "" {
+		set(h, "Idempotency-Key", idempotency.OutboundKey(o.g.secret, o.key))
+	}
+	return &upstream.Request{Method: o.method, Target: t.upstreamURL(path, query), Header: h, Body: body}
+}
+
+// asServed puts the tier's prompt and model in the place of those asked for.
+func (o *original) asServed(l *leg) (path string, body []byte) {
+	body = o.body
+	if l.out != nil {
+		body = l.out.body
+	}
+	if l.model == "" || o.spec.Model == "" || l.model == o.spec.Model {
+		return o.path, body
+	}
+	if l.to.wire == provider.Gemini {
+		return strings.Replace(o.path, "/models/"+o.spec.Model+":", "/models/"+url.PathEscape(l.model)+":", 1), body
+	}
+	changed, err := sjson.SetBytes(body, "model", l.model)
+	if err != nil {
+		return o.path, body
+	}
+	return o.path, o.lastModel(changed, l)
+}
+
+// lastModel sees to it that model counts where a body names one twice: readers take the first or the last.
+func (o *original) lastModel(body []byte, l *leg) []byte {
+	r := provider.Request{Method: o.method, Path: o.path, Header: o.header, Body: body, Wire: l.to.wire}
+	end := bytes.LastIndexByte(body, '}')
+	if end < 0 || provider.Parse(&r).Model == l.model {
+		return body
+	}
+	member, err := sjson.SetBytes([]byte("{}"), "model", l.model)
+	if err != nil {
+		return body
+	}
+	return slices.Concat(body[:end], []byte(","), member[1:])
+}
