@@ -247,8 +247,8 @@ func judgeRecord(rec *ledger.Record, where string) string {
 	switch {
 	case (rec.Outcome == ledger.OutcomeSuccess) == after:
 		return fmt.Sprintf("its outcome is %s on record", rec.Outcome)
-	case rec.Partial != after && where != "complete":
-		return fmt.Sprintf("partial_output_committed is %v on record", rec.Partial)
+	case after && !rec.Partial:
+		return "partial_output_committed is not on record"
 	case where == "before" && (rec.ServedModel != "good" || rec.Attempt != 2):
 		return fmt.Sprintf("on record are %d attempts, and the model %s", rec.Attempt, rec.ServedModel)
 	case after && (rec.Attempt != 1 || rec.Answer != nil):
