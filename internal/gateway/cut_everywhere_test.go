@@ -50,13 +50,13 @@ type cutCase struct {
 	pieces bool   // it is sent event by event, not in one write
 }
 
-// cutStep is how far apart the events are at which a stream of so many is cut: none is left out but of the long one, and of
-// every one under -short.
+// cutStep is how far apart the events are at which a stream of so many is cut: none is left out but of the long one, and under
+// -short and the race detector of every one.
 func cutStep(events int) int {
 	switch {
 	case events > 100 && os.Getenv("HOLDFAST_FULL") == "":
 		return 150
-	case testing.Short():
+	case testing.Short() || raceDetector:
 		return 5
 	}
 	return 1
