@@ -82,6 +82,8 @@ type Settlement struct {
 	Answer    *ledger.Answer
 	Body      *ledger.Body
 	KeepUntil time.Time
+	// Cached are rows by which other requests find the answer of a success (semantics 47).
+	Cached []ledger.Cached
 
 	Visibility  ledger.Visibility
 	Partial     bool
@@ -200,7 +202,7 @@ func (o *Op) settlement(s Settlement) (*change, *ledger.Write) {
 		c.st.ServedModel = s.ServedModel
 	}
 	w := c.write()
-	w.Answer = s.Answer
+	w.Answer, w.Cached = s.Answer, s.Cached
 	if !s.KeepUntil.IsZero() && !mutant.On("release-on-settle") {
 		w.Claim, w.ClaimUntil = ledger.ClaimKeep, s.KeepUntil
 	}
@@ -304,6 +306,14 @@ func (o *Op) Note(e ledger.Event) {
 	c := &change{now: o.log.ledger.Now()}
 	c.add(e)
 	o.log.ledger.Enqueue(&ledger.Write{ID: o.head.ID, Append: true, Relaxed: true, Events: c.w.Events})
+}
+
+// Cache adds rows by which other requests find the answer of a settled success, once what they are found by is known.
+// ledger.ErrNotFound says that its answer is not kept any more. Nobody waits for it but the caller.
+func (g *Log) Cache(id string, rows ...ledger.Cached) error {
+	w := &ledger.Write{ID: id, Append: true, Relaxed: true, Cached: rows}
+	<-g.ledger.Enqueue(w)
+	return w.Err
 }
 
 // Shelve says where an intent stands while it is worked on here, "" where in no lane; the next move overrules it, and one that

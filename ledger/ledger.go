@@ -76,6 +76,12 @@ type Ledger interface {
 	ClearCooldown(ctx context.Context, route string) error
 	Cooldowns(ctx context.Context) (map[string]time.Time, error)
 
+	// Cached pages through the index over settled answers, newest intents first, by their ids. A page ends when fewer than
+	// f.Limit come back. Rows whose time is over may be among them until the sweep has been there.
+	Cached(ctx context.Context, f CachedFilter) ([]Cached, error)
+	// Uncache takes rows out of the index and leaves their answers as they are. What is not there is no error.
+	Uncache(ctx context.Context, rows []CachedRef) error
+
 	// PutPolicy keeps the text of a policy revision (content hash) for the record. It is idempotent.
 	PutPolicy(ctx context.Context, revision string, text []byte) error
 
@@ -83,7 +89,8 @@ type Ledger interface {
 	Secret(ctx context.Context, name string) ([]byte, error)
 
 	// Sweep removes what retention no longer keeps, in small batches, and never anything unsettled. It
-	// returns what it removed; more says that work is left.
+	// returns what it removed; more says that work is left. What answers are kept for is kept: neither age takes an answer, or its
+	// intent, before the ends of its rows in the index over answers. MaxBytes does, and the rows go with it.
 	Sweep(ctx context.Context, p Retention) (s Swept, more bool, err error)
 
 	// Now is ledger time: the database's clock, or the embedded anchored clock; it never steps back.
@@ -148,6 +155,10 @@ type Write struct {
 
 	Events []Event
 	Bodies []Body
+	// Cached are rows of the index over settled answers (semantics 47): with a Settle that is a success and brings BodyAnswer,
+	// or with an Append to an intent that has been settled so. ErrNotFound where its answer is not kept any more, and nothing
+	// of the write applies. The intent's row of the same kind is replaced. What else of Cached names an intent is ignored.
+	Cached []Cached
 
 	// Beside, when set, is an insertion that applies together with this write or not at all: what a change calls for is on
 	// record when the change is. It takes no key, is not settled, and has nothing beside it; its own Err stays nil.
@@ -213,7 +224,7 @@ type Retention struct {
 }
 
 // Swept counts what one Sweep removed.
-type Swept struct{ Claims, Derived, Bodies, Intents int64 }
+type Swept struct{ Claims, Derived, Cached, Bodies, Intents int64 }
 
 // BodyKind names a stored body of an intent.
 type BodyKind uint8

@@ -65,6 +65,7 @@ func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics
 	a.reads(mux, func(*http.Request) string { return "" })
 	a.jobs(mux, func(*http.Request) string { return "" })
 	a.parked(mux)
+	a.cache(mux)
 	mux.HandleFunc("POST /holdfast/v1/intents/{id}/resolve", a.resolve)
 	mux.HandleFunc("POST /holdfast/v1/explain", a.explain)
 	a.configuration(mux)

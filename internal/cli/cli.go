@@ -156,7 +156,7 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), jobsCommand(), reviewCommand(), deadletterCommand(), traceCommand(), routesCommand(), storeCommand(), mcpCommand(), benchCommand(), demoCommand())
+		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), jobsCommand(), reviewCommand(), deadletterCommand(), traceCommand(), routesCommand(), cacheCommand(), storeCommand(), mcpCommand(), benchCommand(), demoCommand())
 }
 
 func serveCommand() *cobra.Command {

@@ -319,6 +319,9 @@ func (c *call) answerHeld(s *sighting, h *held) *Error {
 
 func (c *call) sayAgain(h *held) *Error {
 	if h.reply != nil {
+		if excusedStatus(h.reply.answer.HTTPStatus) && c.lastResort(CodeAllTiersFailed) {
+			return nil
+		}
 		return c.replayStored(h.reply)
 	}
 	fail := *h.fail

@@ -42,6 +42,9 @@ func (c *call) answerFrom(cur *cursor) *Error {
 		return c.ended(end)
 	}
 	mutant.Point("answer.before")
+	if h.failed && excusedStatus(h.status) && c.lastResort(CodeAllTiersFailed) {
+		return nil
+	}
 	c.source, c.status = "tier", h.status
 	c.done = true
 	if c.bridging && !c.fits(h.status, h.contentType()) {

@@ -87,6 +87,9 @@ type call struct {
 	departed  atomic.Bool
 	unwatch   func() bool
 
+	question *asked // what an earlier answer is found by, once it was looked at
+	looked   bool
+
 	job *queue.Job // whose worker this call is
 
 	through  *nest // of a call that is passed on

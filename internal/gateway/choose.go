@@ -102,15 +102,19 @@ func (c *call) reused(id string) *Error {
 		Message: "this Idempotency-Key was used for a different request; use a new key for a new request"}
 }
 
-// derive computes what the request means and the key under which it is the same as another (interface.md §4).
-func (c *call) derive() *Error {
-	cfg := c.g.policy
-	r := idempotency.Request{Env: cfg.Env, Tenant: c.tenant, Workflow: c.wf.Name, Owner: c.owner, Method: c.r.Method,
+// keyed is the request as keys are made of it.
+func (c *call) keyed() idempotency.Request {
+	r := idempotency.Request{Env: c.g.policy.Env, Tenant: c.tenant, Workflow: c.wf.Name, Owner: c.owner, Method: c.r.Method,
 		Path: c.loggedPath(), Query: c.r.URL.RawQuery, Header: c.r.Header, Body: c.body}
 	if c.tool != nil {
 		r.API = idempotency.Other // whatever its path looks like: the fields are the tool's own
 	}
-	keyer := c.keyer()
+	return r
+}
+
+// derive computes what the request means and the key under which it is the same as another (interface.md §4).
+func (c *call) derive() *Error {
+	cfg, r, keyer := c.g.policy, c.keyed(), c.keyer()
 	c.fp = keyer.Fingerprint(&r)
 	switch {
 	case c.callerKey != "":

@@ -23,6 +23,9 @@ type success struct {
 	usage      provider.Usage
 	events     int
 	unrecorded bool
+
+	finish       string // finish or stop reason, as the provider says it
+	tool, hosted bool   // it names a call of a tool, or a hosted tool ran
 }
 
 // succeed records a complete answer and lets clients have the rest of it: at once, or under durability: strict
@@ -34,7 +37,9 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 		Visibility: ledger.VisComplete, Partial: s.events > 0, ServedModel: e.served,
 		UsageIn: max(s.usage.Input, 0), UsageOut: max(s.usage.Output, 0), Delivery: ledger.DeliveryOpen,
 	}
-	if e.keep && !s.unrecorded {
+	e.kept = e.keepable(resp, &s)
+	set.Cached = e.kept.rows()
+	if (e.keep || e.kept != nil) && !s.unrecorded {
 		e.answered = e.storedAnswer(resp.Status, resp.Header, s.body, s.events)
 		set.Answer, set.KeepUntil = &e.answered.answer, e.answered.until
 		set.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: s.body}
@@ -108,6 +113,9 @@ func (e *execution) fail(o *outcome) {
 	v := o.verdict
 	s := intent.Settlement{Ending: o.ending(), Outcome: ledger.OutcomeFailed, Reason: o.settling(e), Visibility: e.visibility(),
 		Partial: e.rec.shown(), ServedModel: e.served, Body: o.body}
+	if mutant.On("canned-answer-settled") && e.g.caches[e.wf.Name] != nil {
+		s.Outcome = ledger.OutcomeSuccess
+	}
 	if e.answered != nil {
 		s.Answer, s.KeepUntil = &e.answered.answer, e.answered.until
 	}
@@ -241,6 +249,9 @@ func (e *execution) landed(err error) {
 		e.g.replays.put(e.answered)
 	case err == nil && e.seen != nil:
 		e.seen.landed()
+	}
+	if err == nil && e.kept != nil {
+		e.g.offer(e.kept, e.op.ID())
 	}
 	e.mu.Lock()
 	e.saved = true

@@ -98,7 +98,7 @@ func (c *call) waited(e *execution, ctx context.Context) *Error {
 		return nil
 	}
 	return &Error{Code: CodeDeadline, Message: "this request's time is over; the operation still runs, and its answer is kept for the same key",
-		Safe: safeYes, Intent: e.opID(), Err: ctx.Err()}
+		Safe: safeYes, Intent: e.opID(), Open: true, Err: ctx.Err()}
 }
 
 // held answers for a key that the ledger says is claimed, or takes over an intent that waits for this request.

@@ -21,6 +21,7 @@ type edition struct {
 	tools     map[string]*toolServer
 	keyers    map[string]*idempotency.Keyer // by workflow
 	nests     map[string]*rules             // by workflow
+	caches    map[string]*caching           // by workflow
 	common    *shared
 	epoch     uint64 // of the routes' configuration
 	absent    absence
@@ -34,6 +35,9 @@ func (g *Gateway) edition(cfg *policy.Config) (*edition, error) {
 		return nil, err
 	}
 	if e.keyers, err = keyers(cfg); err != nil {
+		return nil, err
+	}
+	if e.caches, err = g.caches(cfg); err != nil {
 		return nil, err
 	}
 	e.nests = nests(cfg, e.providers, e.common)

@@ -98,6 +98,7 @@ type Error struct {
 	Wait     time.Duration // overrides the table's Retry-After
 	Intent   string        // id of the operation, where there is one
 	Degraded string        // Holdfast-Degraded
+	Open     bool          // the operation goes on: this client's time alone is over
 }
 
 func (e *Error) Error() string {

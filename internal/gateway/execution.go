@@ -90,6 +90,8 @@ type execution struct {
 	because   string    // why another tier than the first was asked
 	left      string    // the tiers that did not answer
 	seen      *sighting // under its derived key
+	asks      *asked    // by what its answer is found for others; nil: by nothing
+	kept      *keeping  // its answer, on the way there
 	answered  *stored
 	word      lateWord // what is to land
 }
@@ -97,7 +99,7 @@ type execution struct {
 // newExecution prepares what c asks for. The caller is its first client.
 func (g *edition) newExecution(c *call) *execution {
 	e := &execution{g: g, wf: c.wf, spec: c.spec, effect: c.effect, fp: c.fp, claim: c.key, claimed: c.claimed,
-		keep: c.key != "", course: c.course, rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
+		asks: c.asks(), keep: c.key != "", course: c.course, rec: newRecording(g.mem), finished: make(chan struct{}), clients: 1}
 	e.refs.Store(3)
 	e.ctx, e.cancel = context.WithCancelCause(context.Background())
 	return e

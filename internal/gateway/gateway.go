@@ -35,6 +35,9 @@ type Config struct {
 	// MCP answers /mcp/{server}; nil: not found.
 	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
+	// Embedders makes the embedders of a configuration, by name; "" is the one of a semantic cache that names none. nil: no
+	// answer is found by its meaning.
+	Embedders func(*policy.Config) (map[string]Embedder, error)
 	// Callbacks sends callbacks; nil: one that resolves names as the system does.
 	Callbacks CallbackSender
 	Logger    *slog.Logger
@@ -50,6 +53,8 @@ type Gateway struct {
 	mcp      func(http.ResponseWriter, *http.Request, MCPCaller)
 	observer Observer
 	logger   *slog.Logger
+
+	embedders func(*policy.Config) (map[string]Embedder, error)
 
 	salt   []byte // of tenants made from forwarded credentials
 	secret []byte // of outbound keys (semantics 17)
@@ -67,6 +72,7 @@ type Gateway struct {
 	book      *spend.Book // what workflows have spent today
 	nobody    string      // mark of routes to which no credential goes
 	started   time.Time   // ledger time
+	answers   *answers    // that other requests may be given
 	left      func(key string) bool
 	working   atomic.Int64
 	running   inflight
@@ -83,7 +89,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
-		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
+		observer: c.Observer, logger: c.Logger, routes: c.Routes, embedders: c.Embedders, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
 	}
@@ -102,12 +108,15 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.secret, err = c.Ledger.Secret(ctx, "hmac"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's secret: %w", err)
 	}
-	g.nobody = g.credentialMark("")
+	g.nobody, g.answers = g.credentialMark(""), newAnswers(g)
 	first, err := g.edition(c.Policy)
 	if err != nil {
 		return nil, err
 	}
 	g.current.Store(first)
+	if err := g.answers.load(ctx, first.cacheBounds); err != nil {
+		return nil, err
+	}
 	g.book = spend.New(g.ledger.Now)
 	if err := g.recount(ctx, c.Policy, daily(c.Policy, &policy.Config{})); err != nil {
 		return nil, err
@@ -136,6 +145,7 @@ var stages = [...]stage{
 	{"key", (*call).derive},          // what the request means
 	{"async", (*call).async},         // Prefer: respond-async: a job, answered at once
 	{"duplicate", (*call).duplicate}, // replay, attach, 409, 422
+	{"cached", (*call).cached},       // an earlier answer, where it is wanted first
 	{"admit", (*call).admit},         // a place among the workers
 	{"permit", (*call).permit},       // a slot of the tier, a permit of the route
 	{"claim", (*call).claim},         // claim + dispatched, durable
@@ -162,7 +172,9 @@ func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 	defer c.broke()
 	for i := 0; i < len(stages); i++ {
 		if err := stages[i].run(c); err != nil {
-			c.refuse(err)
+			if !c.instead(err) {
+				c.refuse(err)
+			}
 			return
 		}
 		if c.done {
@@ -225,6 +237,7 @@ func (g *Gateway) Drain(ctx context.Context) {
 		g.registry.each(func(e *execution) { e.stop(errInterrupted) })
 		<-finished
 	}
+	g.answers.close()
 	g.sightings.flush()
 	g.through.CloseIdleConnections()
 }

@@ -19,6 +19,12 @@ type Observer interface {
 	Retry(workflow, trigger string)
 	// Bulkhead is a call that asked for a slot of its tier.
 	Bulkhead(workflow, tier string, accepted bool)
+	// CacheHit is a request that was answered in the place of a provider: by a template, semantic, or default.
+	CacheHit(workflow, kind string)
+	// CacheMiss is a look-up of one kind that found nothing, with what came nearest.
+	CacheMiss(workflow, kind, reason string)
+	// Unkept is an answer that others will not find by its meaning, and why.
+	Unkept(workflow, reason string)
 	// Fallback is a step of a call from one tier to another, with the failure or the refusal that made it follow.
 	Fallback(workflow, from, to, reason string)
 }
@@ -27,7 +33,7 @@ type Observer interface {
 type Request struct {
 	Workflow string
 	Effect   ledger.Effect
-	Source   string // tier, replay, none
+	Source   string // tier, replay, cache:template, cache:semantic, default, none
 	Code     Code   // of the gateway's own error
 	Status   int
 	Took     time.Duration
@@ -51,7 +57,10 @@ func (silent) StoreError(string)        {}
 func (silent) Attempt(Attempt)          {}
 func (silent) Retry(string, string)     {}
 
-func (silent) Bulkhead(string, string, bool) {}
+func (silent) Bulkhead(string, string, bool)    {}
+func (silent) CacheHit(string, string)          {}
+func (silent) CacheMiss(string, string, string) {}
+func (silent) Unkept(string, string)            {}
 
 func (silent) Fallback(string, string, string, string) {}
 

@@ -101,7 +101,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if p.ServedModel != "" {
 		e.serves(e.target.hidden.Text(p.ServedModel))
 	}
-	e.succeed(resp, success{body: body, usage: p.Usage})
+	e.succeed(resp, success{body: body, usage: p.Usage, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool})
 	return nil
 }
 

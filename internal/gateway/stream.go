@@ -208,8 +208,8 @@ func (s *streaming) complete(p *provider.Progress) *outcome {
 	if p.ServedModel != "" {
 		s.e.serves(p.ServedModel)
 	}
-	done := success{usage: p.Usage, events: max(p.Events, 1), unrecorded: s.dropped}
-	if !s.dropped && s.e.keep {
+	done := success{usage: p.Usage, events: max(p.Events, 1), unrecorded: s.dropped, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool}
+	if !s.dropped && (s.e.keep || s.e.asks != nil) {
 		done.body = s.e.rec.bytes(s.e.rec.size)
 	}
 	s.e.succeed(s.resp, done)

@@ -15,7 +15,6 @@ func NotYet() map[string]string {
 	const w = "workflows.*."
 	return map[string]string{
 		"shared_state":         "each process keeps breakers, cool-downs and spend for itself",
-		"embedders":            "there is no semantic cache",
 		"sync":                 "/holdfast/v1/sync answers not_found",
 		"alerts":               "nobody is alerted",
 		"telemetry":            "nothing is exported over OTLP; /metrics is there",
@@ -25,7 +24,6 @@ func NotYet() map[string]string {
 		w + "tiers.*.timeouts": "the workflow's timeouts count",
 		w + "tiers.*.notice":   "there is no degraded answer",
 		w + "tiers.1":          "only a single tier is used; with several, the provider is the one that the path names, and the workflow's bulkhead counts",
-		w + "cache":            "no answer comes from a cache or a default",
 		w + "classify":         "decisions are logged with the fields that exist",
 		w + "fallback":         "which tier may answer is decided and on record; none but the first is tried",
 		w + "fail_closed_when": "every failure is shown to the client",

@@ -215,7 +215,8 @@ type Prompt struct {
 
 // Cache answers without a provider.
 type Cache struct {
-	First    bool          `yaml:"first" default:"false" doc:"Look before calling, not only as the last resort."`
+	First    bool          `yaml:"first" default:"false" doc:"Look before calling, not only as the last resort; for requests with temperature: 0."`
+	Sampled  bool          `yaml:"sampled" default:"false" doc:"With first: also for requests whose answer is drawn, or that leave temperature out."`
 	Semantic *Semantic     `yaml:"semantic" doc:"An earlier answer to nearly the same question."`
 	Template []CachePrompt `yaml:"template" doc:"An earlier answer to the same template with the same values."`
 	Default  string        `yaml:"default" doc:"A fixed text when nothing else is left."`

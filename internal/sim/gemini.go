@@ -137,9 +137,9 @@ func vector(i, dims int) []float32 {
 }
 
 // vectorBase64 is little-endian float32, as OpenAI's encoding_format base64.
-func vectorBase64(i, dims int) string {
+func vectorBase64(v []float32) string {
 	var b []byte
-	for _, f := range vector(i, dims) {
+	for _, f := range v {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(f))
 	}
 	return base64.StdEncoding.EncodeToString(b)

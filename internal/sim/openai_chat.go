@@ -32,7 +32,7 @@ func (s *Server) openAIReply(x *exchange, n int64) *reply {
 	case "responses.get", "responses.cancel", "responses.delete":
 		return s.storedResponse(x)
 	case "embeddings":
-		return plain(http.StatusOK, embeddings(q))
+		return plain(http.StatusOK, embeddings(q, x.st.Vector))
 	case "models":
 		return q.models()
 	}
@@ -131,17 +131,21 @@ func (a *answer) chatEvents() [][]byte {
 	return append(out, []byte("data: [DONE]\n\n"))
 }
 
-// embeddings gives each input a vector that follows from its place alone.
-func embeddings(q *request) []byte {
+// embeddings gives each input the step's vector, or one that follows from its place alone.
+func embeddings(q *request, chosen []float32) []byte {
 	dims := int(gjson.GetBytes(q.body, "dimensions").Int())
 	if dims <= 0 || dims > 4096 {
 		dims = 8
 	}
 	vectors := make(list, min(max(q.inputs, 1), 2048))
 	for i := range vectors {
-		var v any = vector(i, dims)
+		at := chosen
+		if at == nil {
+			at = vector(i, dims)
+		}
+		var v any = at
 		if gjson.GetBytes(q.body, "encoding_format").String() == "base64" {
-			v = vectorBase64(i, dims)
+			v = vectorBase64(at)
 		}
 		vectors[i] = doc{"object", "embedding", "index", i, "embedding", v}
 	}

@@ -32,6 +32,7 @@ type Step struct {
 	Chunks   int             `json:"chunks,omitempty"`    // pieces of content in a stream, default 5
 	Tool     string          `json:"tool,omitempty"`      // answer with a call of this tool
 	ToolArgs json.RawMessage `json:"tool_args,omitempty"` // its arguments, default a sample of the tool's schema
+	Vector   []float32       `json:"vector,omitempty"`    // of an embeddings call: that of each input, whatever it says
 	Finish   string          `json:"finish,omitempty"`    // finish or stop reason, in the provider's own words
 	Model    string          `json:"model,omitempty"`     // the model that the answer names
 

@@ -135,7 +135,7 @@ func closed(t *testing.T, f *fixture) {
 func reopenState(t *testing.T, open func() ledger.Ledger) {
 	f := newFixture(t, open())
 	unsettled := f.commit(f.full())
-	s := f.commit(f.settled(f.commit(f.dispatched("kept")), time.Hour))
+	s := f.commit(f.withCached(f.settled(f.commit(f.dispatched("kept")), time.Hour), ledger.CachedTemplate, time.Hour))
 	want := f.get(s.ID)
 	if _, err := f.Cooldown(f.ctx, "r", f.Now().Add(time.Hour), "429"); err != nil {
 		t.Fatal(err)
@@ -151,6 +151,9 @@ func reopenState(t *testing.T, open func() ledger.Ledger) {
 	g.refused(unsettled.ClaimKey, unsettled.Insert.ID)
 	if b, err := g.Body(g.ctx, s.ID, ledger.BodyAnswer); err != nil || string(b.Data) != `{"ok":true}` {
 		t.Errorf("Body = %v, %v", b, err)
+	}
+	if rows := g.cached(ledger.CachedFilter{}); len(rows) != 1 || rows[0].Intent != s.ID {
+		t.Errorf("Cached = %v", rows)
 	}
 	if cds, err := g.Cooldowns(g.ctx); err != nil || len(cds) != 1 {
 		t.Errorf("Cooldowns = %v, %v", cds, err)

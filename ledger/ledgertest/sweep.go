@@ -20,6 +20,7 @@ func (f *fixture) swept(p ledger.Retention) ledger.Swept {
 		}
 		sum.Claims += s.Claims
 		sum.Derived += s.Derived
+		sum.Cached += s.Cached
 		sum.Bodies += s.Bodies
 		sum.Intents += s.Intents
 		if !more {

@@ -222,6 +222,9 @@ func (s *session) append(it *item) error {
 		it.refused = ledger.ErrNotFound
 		return nil
 	}
+	if ok, err := s.cacheKept(it, seq); err != nil || !ok {
+		return err
+	}
 	if it.derived != nil {
 		b := binder{st: s.dropDerived}
 		b.blob(it.derived)

@@ -30,8 +30,9 @@ type duty struct {
 
 type dueRow struct {
 	settledRow
-	due  int64
-	lane string
+	due    int64
+	lane   string
+	cached int64 // until when the index over answers leads to it; 0: it does not
 }
 
 // sweepClaims removes claims whose time has come, unless they were taken over, and makes their bodies due.
@@ -57,12 +58,14 @@ func (l *Ledger) sweepBodies(ctx context.Context, p ledger.Retention) (int64, bo
 	return l.sweepDue(ctx, p.Batch, &duty{
 		kind: dueBodies, until: micros(p.Now.Add(-p.Answers)), column: "body_due",
 		ready: func(r dueRow) int64 {
+			ready := max(r.due, r.cached-p.Answers.Microseconds())
 			if r.lane == laneDeadLetter {
-				return max(r.due, r.settledAt+int64(longer))
+				return max(ready, r.settledAt+int64(longer))
 			}
-			return r.due
+			return ready
 		},
 		changes: []change{
+			{sql: deleteCached}, // written since this row was read
 			{sql: deleteBodies, count: true},
 			{sql: `UPDATE result SET body_due = NULL WHERE seq = ?`},
 			// An update in place would leave the answer's room empty for as long as the row lives. A row that moves
@@ -157,9 +160,9 @@ func (l *Ledger) dueLists(ctx context.Context, d *duty, enough int) (lists []due
 func (l *Ledger) dueRows(ctx context.Context, d *duty, seqs []int64) (rows []dueRow, err error) {
 	err = l.read.with(ctx, func(r *reader) error {
 		for _, seq := range seqs {
-			err := r.each(`SELECT `+claimKeyOf+`, r.settled_at, r.`+d.column+`, r.lane FROM result r
+			err := r.each(`SELECT `+claimKeyOf+`, r.settled_at, r.`+d.column+`, r.lane, `+cachedUntil+` FROM result r
 				JOIN intent i ON i.seq = r.seq WHERE r.seq = ? AND r.`+d.column+` IS NOT NULL`, []any{seq}, func(st *sqlite3.Stmt) error {
-				rows = append(rows, dueRow{settledRow{seq, digest(st.ColumnText(0)), st.ColumnInt64(1)}, st.ColumnInt64(2), st.ColumnText(3)})
+				rows = append(rows, dueRow{settledRow{seq, digest(st.ColumnText(0)), st.ColumnInt64(1)}, st.ColumnInt64(2), st.ColumnText(3), st.ColumnInt64(4)})
 				return nil
 			})
 			if err != nil {

@@ -85,7 +85,7 @@ func encode(w *ledger.Write) (*item, error) {
 		}
 	case w.Lease:
 		if w.Insert != nil || w.ID == "" || w.Version < 1 || w.Status.Version != w.Version || w.Status.LeaseOwner == "" || w.Settle ||
-			len(w.Events) > 0 || len(w.Bodies) > 0 {
+			len(w.Events) > 0 || len(w.Bodies) > 0 || len(w.Cached) > 0 {
 			return nil, errors.New("sqlite: a lease needs an id, its version and an owner, and writes nothing else")
 		}
 		return &item{w: w, size: 256}, nil
@@ -116,6 +116,9 @@ func encode(w *ledger.Write) (*item, error) {
 		} else {
 			it.bodies = append(it.bodies, p)
 		}
+	}
+	if err := it.checkCached(); err != nil {
+		return nil, err
 	}
 	it.digestKeys()
 	return it, it.encodeBeside()

@@ -37,7 +37,7 @@ type session struct {
 	putIntent, putOpen, moveOpen, dropOpen, putResult      *statement
 	findIntent, putEvent, putBody, putDerived, dropDerived *statement
 	findAny, lastNote, keepLate, dropBody, putDue, idAt    *statement
-	lease, shelve                                          *statement
+	lease, shelve, putCached, answerKept                   *statement
 
 	heads   []head   // of the running batch, still to be written
 	results []result // likewise
@@ -89,6 +89,8 @@ func newSession(c *sqlite3.Conn) (*session, error) {
 		{&s.putBody, `INSERT OR REPLACE INTO body (slot, ` + bodyColumns + `) VALUES (` + marks(columns(bodyColumns)+1) + `)`},
 		{&s.dropBody, `DELETE FROM body WHERE slot = ?`},
 		{&s.dropDerived, `DELETE FROM derived WHERE key = ? AND seq = ?`},
+		{&s.putCached, `INSERT OR REPLACE INTO cached (slot, partition, data, expires_at) VALUES (?, ?, ?, ?)`},
+		{&s.answerKept, `SELECT 1 FROM result r WHERE r.seq = ?1 AND ` + hasAnswer},
 		{&s.putDerived, `INSERT INTO derived (key, seq, until) VALUES (?, ?, ?)`},
 	} {
 		st, _, err := c.PrepareFlags(p.sql, sqlite3.PREPARE_PERSISTENT)

@@ -42,6 +42,9 @@ func (s *session) settle(it *item, p place, events []byte) error {
 			return err
 		}
 	}
+	if err := s.cache(it, p.seq); err != nil {
+		return err
+	}
 	return s.bodies(it, p.seq)
 }
 

@@ -30,7 +30,7 @@ type sweepState struct {
 }
 
 // Sweep implements ledger.Ledger. It removes expired claims and derived keys, then bodies, then whole intents, a
-// batch of each; more says that another call would find work.
+// batch of each, with rows of the index over answers before what they lead to; more says that another call would find work.
 func (l *Ledger) Sweep(ctx context.Context, p ledger.Retention) (s ledger.Swept, more bool, err error) {
 	if p.Batch <= 0 {
 		p.Batch = sweepBatch
@@ -43,6 +43,7 @@ func (l *Ledger) Sweep(ctx context.Context, p ledger.Retention) (s ledger.Swept,
 	}{
 		{&s.Claims, l.sweepClaims},
 		{&s.Derived, l.sweepDerived},
+		{&s.Cached, l.sweepCached},
 		{&s.Bodies, l.sweepBodies},
 		{&s.Intents, l.sweepIntents},
 	} {
@@ -177,6 +178,7 @@ func (l *Ledger) sweepIntents(ctx context.Context, p ledger.Retention) (int64, b
 	}
 	n, err := l.eachSettled(ctx, rows, nil,
 		change{sql: deleteBodies},
+		change{sql: deleteCached},
 		change{sql: `DELETE FROM event WHERE seq = ?`},
 		change{sql: `DELETE FROM claim WHERE seq = ? AND key = ?`, keyed: true},
 		change{sql: `DELETE FROM derived WHERE seq = ? AND key = ?`, keyed: true},
@@ -194,7 +196,7 @@ func (l *Ledger) agedIntents(ctx context.Context, p ledger.Retention) (rows []se
 	young, now := micros(p.Now.Add(-p.Rows)), micros(p.Now)
 	dead := micros(p.Now.Add(-max(p.Rows, p.DeadLetter)))
 	err = l.read.with(ctx, func(r *reader) error {
-		st, err := r.prepared(`SELECT i.seq, ` + claimKeyOf + `, i.created_at, r.settled_at, r.claim_until, r.lane
+		st, err := r.prepared(`SELECT i.seq, ` + claimKeyOf + `, i.created_at, r.settled_at, r.claim_until, r.lane, ` + cachedUntil + `
 			FROM intent i LEFT JOIN result r ON r.seq = i.seq ORDER BY i.seq`)
 		if err != nil {
 			return err
@@ -202,7 +204,7 @@ func (l *Ledger) agedIntents(ctx context.Context, p ledger.Retention) (rows []se
 		defer st.Reset()
 		for len(rows) < p.Batch && st.Step() && st.ColumnInt64(2) <= young {
 			settled, at := st.ColumnType(3) != sqlite3.NULL, st.ColumnInt64(3)
-			if !settled || at > young || st.ColumnInt64(4) > now || at > dead && st.ColumnText(5) == laneDeadLetter {
+			if !settled || at > young || st.ColumnInt64(4) > now || st.ColumnInt64(6) > now || at > dead && st.ColumnText(5) == laneDeadLetter {
 				continue
 			}
 			rows = append(rows, settledRow{st.ColumnInt64(0), digest(st.ColumnText(1)), at})

@@ -50,5 +50,11 @@ var checks = []check{
 		WHERE d.key IS NOT digest(i.idempotency_key)`},
 	{"outcome", `SELECT i.id, 'is ' || iif(o.state = 3, 'unknown', 'under way') || ', and its outcome says otherwise' FROM open o
 		JOIN intent i ON i.seq = o.seq WHERE o.state <> 4 AND coalesce(o.outcome, 0) <> iif(o.state = 3, 4, 1)`},
+	{"cached", `SELECT coalesce(i.id, 'slot ' || c.slot), 'is found by other requests, and its answer is not kept' FROM cached c LEFT JOIN intent i ON i.seq = c.slot / 8
+		LEFT JOIN result r ON r.seq = c.slot / 8 AND ` + hasAnswer + ` WHERE r.seq IS NULL OR i.seq IS NULL`},
+	{"cached", `SELECT i.id, 'is found by other requests although it did more than generate' FROM cached c JOIN intent i ON i.seq = c.slot / 8
+		WHERE i.effect IS NOT 2`},
+	{"cached", `SELECT i.id, 'a row of the index over answers is damaged' FROM cached c JOIN intent i ON i.seq = c.slot / 8
+		WHERE length(c.partition) <> 32 OR c.slot % 8 NOT BETWEEN 1 AND 2 OR c.expires_at <= 0`},
 	{"cooldown", `SELECT route, 'a cool-down without an end' FROM cooldown WHERE until <= 0`},
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -71,6 +72,13 @@ func TestVerifyFinds(t *testing.T) {
 		"called too often":      {"law", secondCall(""), "2 calls"},
 		"mark not counted":      {"law", secondCall(`,"possibly_billed":true`), "status counts 0"},
 		"derived of nobody":     {"derived", `INSERT INTO derived VALUES ('d', 99, 1)`, "without a head"},
+		"found without answer":  {"cached", cachedRow(2) + `UPDATE result SET body_data = NULL, claim_due = NULL WHERE seq = 2`, "answer is not kept"},
+		"found unsettled":       {"cached", cachedRow(1), "answer is not kept"},
+		"found of nobody":       {"cached", cachedRow(99), "answer is not kept"},
+		"found, and failed":     {"cached", cachedRow(2) + `UPDATE result SET outcome = 3`, "answer is not kept"},
+		"found, and acted":      {"cached", cachedRow(2) + `UPDATE intent SET effect = 3`, "more than generate"},
+		"found for ever":        {"cached", cachedRow(2) + `UPDATE cached SET expires_at = 0`, "damaged"},
+		"partition cut":         {"cached", cachedRow(2) + `UPDATE cached SET partition = x'00'`, "damaged"},
 		"cooldown without end":  {"cooldown", `INSERT INTO cooldown VALUES ('r', 0, '')`, "without an end"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -95,6 +103,11 @@ func secondCall(mark string) string {
 	return `INSERT INTO event SELECT seq, 1, 1, '[{"at":"2026-01-01T00:00:00Z","kind":"attempt_end","attempt":1,"end":"unknown"` + mark + `},
 		{"at":"2026-01-01T00:00:00Z","kind":"attempt","attempt":2}]' FROM intent WHERE id = 'open';
 		UPDATE open SET attempt = 2 WHERE seq = 1`
+}
+
+// cachedRow leads other requests to an intent that generated.
+func cachedRow(seq int) string {
+	return fmt.Sprintf(`UPDATE intent SET effect = 2; INSERT INTO cached VALUES (8 * %d + 1, zeroblob(32), x'', 4000000000000000);`, seq)
 }
 
 // twoIntents makes a store with one unsettled and one settled intent, both claimed, and closes it.

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/cache"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// answers are the settled ones that may be given to other requests: an index in memory over rows of the ledger, which are
+// the truth (semantics 47). What is slow about it is done behind the answers, by few workers and within bounds.
+type answers struct {
+	g     *Gateway
+	index cache.Index
+
+	mu      sync.Mutex
+	waiting []func(context.Context)
+	workers int
+	closed  bool
+	swept   time.Time // ledger time
+	all     sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelFunc
+}
+
+const (
+	// maxChores bounds what waits to be done behind the answers; one holds a question at most.
+	maxChores = 256
+	// choreWorkers are how many embeddings are made at once for what is stored.
+	choreWorkers = 2
+	// maxIndexed bounds the rows that a start reads. Older ones are found again by nobody and end with their time.
+	maxIndexed = 200_000
+	// indexPage is how many rows are read at once, and removed.
+	indexPage = 1000
+	// indexSweep is how often expired entries are taken out of memory.
+	indexSweep = 5 * time.Minute
+)
+
+func newAnswers(g *Gateway) *answers {
+	a := &answers{g: g}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	return a
+}
+
+// later has f done by a worker. It is false where too much waits already, or the gateway ends.
+func (a *answers) later(f func(context.Context)) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed || len(a.waiting) >= maxChores {
+		return false
+	}
+	a.waiting = append(a.waiting, f)
+	if a.workers < choreWorkers {
+		a.workers++
+		a.all.Go(a.work)
+	}
+	return true
+}
+
+func (a *answers) work() {
+	for {
+		a.mu.Lock()
+		if len(a.waiting) == 0 {
+			a.waiting = nil
+			a.workers--
+			a.mu.Unlock()
+			return
+		}
+		f := a.waiting[0]
+		a.waiting = a.waiting[1:]
+		a.mu.Unlock()
+		f(a.ctx)
+	}
+}
+
+// close drops what waits: it is known to be incomplete, as everything is that may be found again and need not.
+func (a *answers) close() {
+	a.mu.Lock()
+	a.closed, a.waiting = true, nil
+	a.mu.Unlock()
+	a.cancel()
+	a.all.Wait()
+}
+
+// put has entries found from now on: their rows are on record. What has to give way for them loses its row.
+func (a *answers) put(bounds cache.Bounds, entries ...*cache.Entry) {
+	var gone []*cache.Entry
+	for _, e := range entries {
+		gone = append(gone, a.index.Put(e, bounds)...)
+	}
+	a.unlist(gone)
+	a.mu.Lock()
+	now := a.g.ledger.Now()
+	due := now.Sub(a.swept) > indexSweep
+	if due {
+		a.swept = now
+	}
+	a.mu.Unlock()
+	if due {
+		a.later(func(context.Context) { a.index.Sweep(a.g.ledger.Now()) }) // the rows are the store's sweep's
+	}
+}
+
+// unlist removes the rows of entries that nobody finds any more. One that is not removed ends with its time.
+func (a *answers) unlist(gone []*cache.Entry) {
+	if len(gone) == 0 {
+		return
+	}
+	refs := make([]ledger.CachedRef, len(gone))
+	for i, e := range gone {
+		refs[i] = ledger.CachedRef{Intent: e.Intent, Kind: cachedKinds[e.Kind]}
+	}
+	a.later(func(ctx context.Context) { a.uncache(ctx, refs) })
+}
+
+func (a *answers) uncache(ctx context.Context, refs []ledger.CachedRef) {
+	for len(refs) > 0 {
+		n := min(len(refs), indexPage)
+		if err := a.g.ledger.Uncache(ctx, refs[:n]); err != nil {
+			a.g.logger.Warn("rows of the cache could not be removed; they end with their time", "rows", len(refs), "error", err)
+			return
+		}
+		refs = refs[n:]
+	}
+}
+
+// gone takes an intent out whose answer is not to be had.
+func (a *answers) gone(e *cache.Entry) {
+	a.index.Drop(e.Tenant, e.Workflow, e.Intent)
+	a.unlist([]*cache.Entry{e})
+}
+
+var cachedKinds = map[cache.Kind]ledger.CachedKind{cache.Template: ledger.CachedTemplate, cache.Semantic: ledger.CachedSemantic}
+
+// row is an entry as the ledger keeps it.
+func row(e *cache.Entry) ledger.Cached {
+	return ledger.Cached{CachedRef: ledger.CachedRef{Intent: e.Intent, Kind: cachedKinds[e.Kind]}, Partition: e.Partition,
+		Data: cache.AppendEntry(nil, e), ExpiresAt: e.Expires}
+}
+
+// entry reads a row back, and holds it to what the intent says: what was written by another version, or does not fit, is
+// no entry.
+func entry(r *ledger.Cached) (*cache.Entry, error) {
+	e, err := cache.DecodeEntry(r.Data)
+	if err != nil {
+		return nil, err
+	}
+	if e.Intent != r.Intent || shelved(e.Tenant) != shelved(r.Tenant) || e.Workflow != r.Workflow || cachedKinds[e.Kind] != r.Kind || e.Partition != r.Partition {
+		return nil, fmt.Errorf("%w: it is another intent's", cache.ErrEntry)
+	}
+	return e, nil
+}
+
+// load fills the index from the ledger, as a start does.
+func (a *answers) load(ctx context.Context, bounds func(workflow string) cache.Bounds) error {
+	began, now := time.Now(), a.g.ledger.Now()
+	var found []*cache.Entry // newest first
+	var bad []ledger.CachedRef
+	page := ledger.CachedFilter{Limit: indexPage}
+	for read := 0; ; {
+		rows, err := a.g.ledger.Cached(ctx, page)
+		if err != nil {
+			return fmt.Errorf("gateway: read the index over answers: %w", err)
+		}
+		for i := range rows {
+			switch e, err := entry(&rows[i]); {
+			case err != nil:
+				bad = append(bad, rows[i].CachedRef)
+			case now.Before(e.Expires):
+				found = append(found, e)
+			}
+		}
+		read += len(rows)
+		if len(rows) < indexPage {
+			break
+		}
+		page.Before = rows[len(rows)-1].CachedRef
+		if len(found) >= maxIndexed {
+			a.g.logger.Warn("the index over answers is larger than a start reads; the oldest rows are left out until they end", "read", read)
+			break
+		}
+		if read%(20*indexPage) == 0 {
+			a.g.logger.Info("reading the index over answers", "rows", read)
+		}
+	}
+	var gone []*cache.Entry
+	for i := len(found) - 1; i >= 0; i-- { // oldest first, which is the index's own order
+		gone = append(gone, a.index.Put(found[i], bounds(found[i].Workflow))...)
+	}
+	a.unlist(gone)
+	if len(bad) > 0 {
+		a.g.logger.Warn("rows of the index over answers are of another version; they are removed", "rows", len(bad))
+		a.later(func(ctx context.Context) { a.uncache(ctx, bad) })
+	}
+	if len(found) > 0 {
+		a.g.logger.Info("the index over answers is read", "entries", len(found), "took", time.Since(began))
+	}
+	return nil
+}

@@ -1,0 +1,303 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/holdfast-ai/holdfast/cache"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// caching is a workflow's cache as its policy makes it.
+type caching struct {
+	first     bool // look before calling
+	sampled   bool // … also for what is drawn
+	templates []template
+	semantic  *semantic
+	bounds    cache.Bounds
+	text      string // cache.default
+}
+
+type template struct {
+	*cache.Pattern
+	ttl time.Duration
+}
+
+type semantic struct {
+	embedder  Embedder
+	threshold float64
+	ttl       time.Duration
+}
+
+// Embedder turns a text into a vector. It is safe for concurrent use, and bounds its own time.
+type Embedder interface {
+	Embed(ctx context.Context, text string) ([]float32, error)
+	// Space names what made a vector: those of two spaces have nothing to say to each other.
+	Space() string
+}
+
+// caches compiles the caches of a configuration, by workflow.
+func (g *Gateway) caches(cfg *policy.Config) (map[string]*caching, error) {
+	byName, embedders := map[string]*caching{}, map[string]Embedder{}
+	if g.embedders != nil {
+		var err error
+		if embedders, err = g.embedders(cfg); err != nil {
+			return nil, err
+		}
+	}
+	for i := range cfg.Workflows {
+		w := &cfg.Workflows[i]
+		c, err := newCaching(&w.Cache, embedders)
+		if err != nil {
+			return nil, fmt.Errorf("workflows.%s.cache: %w", w.Name, err)
+		}
+		if c != nil {
+			byName[w.Name] = c
+		}
+	}
+	return byName, nil
+}
+
+// newCaching is nil where there is nothing to find.
+func newCaching(p *policy.Cache, embedders map[string]Embedder) (*caching, error) {
+	c := &caching{first: p.First, sampled: p.Sampled, text: p.Default}
+	for i := range p.Template {
+		t := &p.Template[i]
+		pattern, err := cache.ParsePattern(t.Name, t.Pattern)
+		if err != nil {
+			return nil, fmt.Errorf("template[%d].pattern: %w", i, err)
+		}
+		c.templates = append(c.templates, template{pattern, t.TTL})
+	}
+	if s := p.Semantic; s != nil {
+		c.bounds.Entries = s.MaxEntries
+		if e := embedders[s.Embedder]; e != nil {
+			c.semantic = &semantic{e, s.Threshold, s.TTL}
+		}
+	}
+	if len(c.templates) == 0 && c.semantic == nil && c.text == "" {
+		return nil, nil
+	}
+	return c, nil
+}
+
+// finds says that there is more than a fixed text.
+func (c *caching) finds() bool { return len(c.templates) > 0 || c.semantic != nil }
+
+// asked is what a request asks, for as long as it or its answer is looked for.
+type asked struct {
+	conf  *caching
+	scope cache.Scope // without a tier
+	rest  []byte
+	text  string
+	why   provider.NoCache // Cacheable, Drawn or NoTemper
+	from  *original
+	at    time.Time        // ledger time
+
+	mu     sync.Mutex
+	vector cache.Vector // of text, once it is made
+	failed error        // … or could not be
+}
+
+// shelved is the tenant under which an entry stands.
+func shelved(tenant string) string {
+	if mutant.On("cache-key-without-tenant") {
+		return ""
+	}
+	return tenant
+}
+
+// caching is the call's cache, nil where it is to have none: what acts, or only observes, is done or fails, and a job waits in
+// its lane (interface.md §5).
+func (c *call) caching() *caching {
+	if c.wf == nil || c.tool != nil || c.job != nil || c.by != nil || c.hold || c.effect != ledger.EffectGeneration || c.wf.Mode == policy.Observe || !c.spec.Known || c.approves() {
+		return nil
+	}
+	return c.g.caches[c.wf.Name]
+}
+
+// asks is the call's question, nil where no earlier answer can stand for its own.
+func (c *call) asks() *asked {
+	conf := c.caching()
+	if c.looked || conf == nil || !conf.finds() {
+		return c.question
+	}
+	c.looked = true
+	r := c.keyed()
+	q := provider.Ask(&c.spec, c.keyer().Canonical(nil, &r))
+	if q.Rest == nil || several(c.body) {
+		return nil
+	}
+	c.question = &asked{conf: conf, rest: q.Rest, text: q.Text, why: q.Why, from: c.original(), at: c.g.ledger.Now(),
+		scope: cache.Scope{Env: c.g.policy.Env, Tenant: shelved(c.tenant), Workflow: c.wf.Name}}
+	return c.question
+}
+
+// several says that more than one answer is wanted: each would have to be whole, and which are is not told.
+func several(body []byte) bool {
+	for _, path := range []string{"n", "generationConfig.candidateCount", "generation_config.candidate_count"} {
+		if n := gjson.GetBytes(body, path); n.Exists() && n.Type != gjson.Null && n.Num != 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// tierScope is a tier as far as it makes the answer another one.
+type tierScope struct{ class, provider, model, prompt string }
+
+// scopeOf is the scope of a tier as a request goes there. What its prompt makes of the request is a part of it, with the number
+// of examples that the client says it has.
+func (o *original) scopeOf(l *leg) tierScope {
+	t := &l.conf
+	s := tierScope{class: t.QualityClass + "/" + t.DataBoundary, provider: l.to.conf.Name, model: l.sends}
+	if l.prompt != nil {
+		s.prompt = fmt.Sprintf("%d %#v", o.shots, *l.prompt)
+	}
+	return s
+}
+
+// in is the question to a tier.
+func (a *asked) in(t tierScope) cache.Question {
+	s := a.scope
+	s.Class, s.Provider, s.Model, s.Prompt = t.class, t.provider, t.model, t.prompt
+	return cache.Ask(&s, a.rest, a.text)
+}
+
+// match is the first of the workflow's templates that the text is.
+func (a *asked) match() (*cache.Match, time.Duration) {
+	for i := range a.conf.templates {
+		t := &a.conf.templates[i]
+		if m, ok := t.Match(a.text); ok {
+			return m, t.ttl
+		}
+	}
+	return nil, 0
+}
+
+// embed is the text's vector, made once.
+func (a *asked) embed(ctx context.Context) (cache.Vector, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.vector.Steps != nil || a.failed != nil {
+		return a.vector, a.failed
+	}
+	v, err := a.conf.semantic.embedder.Embed(ctx, a.text)
+	if err == nil {
+		a.vector, err = cache.Quantize(v)
+	}
+	if err != nil && ctx.Err() == nil {
+		a.failed = err
+	}
+	return a.vector, err
+}
+
+// keeping is an answer on its way to those who ask the same.
+type keeping struct {
+	*asked
+	tier      tierScope
+	templates []*cache.Entry // at most one, which goes with the settlement
+}
+
+// keepable is nil for an answer that is for its own request alone: one that is not whole, or not an answer, would be given
+// again and again (BR-066).
+func (e *execution) keepable(resp *upstream.Response, s *success) *keeping {
+	if e.asks == nil || s.unrecorded || resp.Status != 200 || (!provider.Keepable(&e.spec, s.finish, s.tool, s.hosted) || refuses(s.body)) && !mutant.On("cache-serves-partial") {
+		return nil
+	}
+	k := &keeping{asked: e.asks, tier: e.scope()}
+	m, ttl := e.asks.match()
+	if m == nil {
+		return k
+	}
+	q := k.in(k.tier)
+	k.templates = []*cache.Entry{k.entry(e.op.ID(), cache.Template, q.TemplateKey(m), q.Partition, e.g.ledger.Now(), ttl)}
+	k.templates[0].Template = m.Template
+	return k
+}
+
+func (k *keeping) entry(id string, kind cache.Kind, key cache.Key, partition [32]byte, now time.Time, ttl time.Duration) *cache.Entry {
+	return &cache.Entry{Intent: id, Tenant: k.scope.Tenant, Workflow: k.scope.Workflow, Kind: kind, Key: key, Partition: partition, Made: now, Expires: now.Add(ttl)}
+}
+
+// rows are what goes with the settlement.
+func (k *keeping) rows() []ledger.Cached {
+	if k == nil || len(k.templates) == 0 {
+		return nil
+	}
+	return []ledger.Cached{row(k.templates[0])}
+}
+
+// offer has an answer found that is on record. Its vector takes a call of its own, so it comes behind the answer, and is left
+// out where too many wait for theirs.
+func (g *Gateway) offer(k *keeping, id string) {
+	g.answers.put(k.conf.bounds, k.templates...)
+	if k.conf.semantic == nil {
+		return
+	}
+	if !g.answers.later(func(ctx context.Context) { g.keepMeaning(ctx, k, id) }) {
+		g.observer.Unkept(k.scope.Workflow, "too_many_waiting")
+	}
+}
+
+func (g *Gateway) keepMeaning(ctx context.Context, k *keeping, id string) {
+	if _, err := k.embed(ctx); err != nil {
+		g.observer.Unkept(k.scope.Workflow, "no_vector")
+		g.logger.Debug("an answer is not found by its meaning: its question has no vector", "intent", id, "error", err)
+		return
+	}
+	q := k.in(k.tier)
+	e := k.entry(id, cache.Semantic, q.SemanticKey(k.conf.semantic.embedder.Space(), k.at), q.Partition, g.ledger.Now(), k.conf.semantic.ttl)
+	e.Vector = k.vector
+	if err := g.log.Cache(id, row(e)); err != nil {
+		g.observer.Unkept(k.scope.Workflow, "not_on_record")
+		g.logger.Debug("an answer is not found by its meaning: that is not on record", "intent", id, "error", err)
+		return
+	}
+	g.answers.put(k.conf.bounds, e)
+}
+
+// scope is the tier that the answer came from.
+func (e *execution) scope() tierScope { return e.asks.from.scopeOf(e.course.leg()) }
+
+// cacheBounds are those of a workflow, also of one that is there no more.
+func (g *edition) cacheBounds(workflow string) cache.Bounds {
+	if c := g.caches[workflow]; c != nil {
+		return c.bounds
+	}
+	return cache.Bounds{}
+}
+
+// refusals are how a model that will not answer says so although it ended by itself.
+var refusals = [][]byte{[]byte(`"type":"refusal"`), []byte(`"type": "refusal"`), []byte(`"type":"response.refusal`), []byte(`"type": "response.refusal`)}
+
+// refuses says that an answer is, or holds, a refusal: a finish reason does not tell. In a text its quotes are escaped.
+func refuses(body []byte) bool {
+	for _, form := range refusals {
+		if bytes.Contains(body, form) {
+			return true
+		}
+	}
+	const blanks = " \t\r\n"
+	for rest := body; ; {
+		at := bytes.Index(rest, []byte(`"refusal"`))
+		if at < 0 {
+			return false
+		}
+		rest = rest[at+len(`"refusal"`):]
+		value, isMember := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
+		value = bytes.TrimLeft(value, blanks)
+		if isMember && len(value) > 1 && value[0] == '"' && value[1] != '"' {
+			return true
+		}
+	}
+}

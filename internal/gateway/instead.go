@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// Where a call finally fails, an earlier answer or a fixed text may stand in its place, and says so. The failure stays on
+// record and its key is released: what was not made for this operation never settles it (semantics 14).
+
+// canned is an answer that was not made for this operation.
+type canned struct {
+	source      string // of Holdfast-Source
+	reason      string // of Holdfast-Fallback-Reason
+	code        Code   // of what failed; "" where nothing did
+	body        []byte
+	contentType string
+	served      string // model
+	hit         *hit   // nil for a fixed text
+}
+
+// sourceDefault is Holdfast-Source of a workflow's fixed text, and the model that served it.
+const sourceDefault = "default"
+
+// excused are the failures that are neither the client's own nor leave open what happened. Who is told that this gateway
+// shuts down, or that its store is away, is better served by another one.
+var excused = map[Code]bool{CodeShed: true, CodeAdmission: true, CodeBulkheadFull: true, CodeRateLimited: true, CodeCircuitOpen: true,
+	CodeSpendExceeded: true, CodeAllTiersFailed: true, CodeDeadline: true, CodeIncomplete: true, CodeContract: true, CodeAnswerTooLarge: true}
+
+// excusedStatus says the same of a provider's own error. A 501 is lasting, and is kept for its key (semantics 14).
+func excusedStatus(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500 && status != http.StatusNotImplemented
+}
+
+// instead answers a call that is about to be refused; false where there is nothing to answer it with.
+func (c *call) instead(refusal *Error) bool {
+	if !excused[refusal.Code] || refusal.Open {
+		return false
+	}
+	return c.lastResort(refusal.Code)
+}
+
+// lastResort looks for what may stand in the place of an answer: template, meaning, fixed text.
+func (c *call) lastResort(failed Code) bool {
+	conf := c.caching()
+	if conf == nil || c.resume || c.done || prefersAsync(c.r.Header) || c.g.draining.Load() || c.r.Context().Err() != nil || c.leftOpen() {
+		return false
+	}
+	a := c.asks()
+	if a != nil && !c.fresh {
+		if h := c.find(a, c.tierScopes(false)); h != nil {
+			k := h.canned(string(failed))
+			k.code = failed
+			if c.stand(k) {
+				return true
+			}
+		}
+	}
+	if conf.text == "" {
+		return false
+	}
+	body, contentType, ok := fixedAnswer(&c.spec, conf.text)
+	if !ok {
+		return false
+	}
+	c.g.observer.CacheHit(c.wf.Name, sourceDefault)
+	return c.stand(&canned{source: sourceDefault, reason: string(failed), code: failed, body: body, contentType: contentType, served: sourceDefault})
+}
+
+// leftOpen says that nobody knows what became of the operation: only evidence or a person ends that, and no other answer.
+func (c *call) leftOpen() bool {
+	if c.exec == nil || c.exec.opID() == "" {
+		return false
+	}
+	return c.exec.op.Status().State == ledger.Unknown
+}
+
+// stand gives the client an answer that was not made for its operation. It is false, with nothing written, where that is not
+// what a head that went out already has promised.
+func (c *call) stand(k *canned) bool {
+	if c.bridging && !c.fits(http.StatusOK, k.contentType) {
+		return false
+	}
+	c.standNoted(k)
+	out := c.w.Header()
+	if c.exec != nil && c.exec.opID() != "" {
+		c.operation(out)
+	} else if c.model != "" {
+		c.set(out, "Holdfast-Requested-Model", c.model)
+	}
+	c.set(out, "Holdfast-Source", k.source)
+	c.set(out, "Holdfast-Served-Model", k.served)
+	c.set(out, "Holdfast-Fallback-Reason", k.reason)
+	if k.code != "" {
+		c.set(out, "Holdfast-Error", string(k.code))
+	}
+	if k.hit != nil {
+		c.set(out, "Holdfast-Cache", k.hit.String())
+	}
+	c.done, c.code, c.source, c.status = true, k.code, k.source, http.StatusOK
+	if !c.bridging {
+		set(out, "Content-Type", k.contentType)
+		c.set(out, "Content-Length", strconv.Itoa(len(k.body)))
+		c.w.WriteHeader(http.StatusOK)
+	}
+	c.out.last, c.out.chunked = true, c.bridging
+	_, err := c.w.Write(k.body)
+	c.whole = err == nil
+	c.taken = c.whole && c.receipts()
+	return true
+}
+
+// String is Holdfast-Cache: by what the answer was found, whose it was, and how old it is. The id is of the caller's own tenant.
+func (h *hit) String() string {
+	return fmt.Sprintf("kind=%s; similarity=%.4f; entry=%s; age=%d", h.entry.Kind, h.similarity, h.entry.Intent, int64(h.age/time.Second))
+}
+
+// standNoted says in the operation's history, where there is one, what its client was given.
+func (c *call) standNoted(k *canned) {
+	said := map[string]string{"source": k.source}
+	words := "its client was given the workflow's fixed text"
+	if k.hit != nil {
+		said["entry"], said["cache"] = k.hit.entry.Intent, k.hit.String()
+		words = "its client was given an earlier answer, that of " + k.hit.entry.Intent
+	}
+	id := ""
+	if e := c.exec; e != nil {
+		if id = e.opID(); id != "" {
+			evidence, err := json.Marshal(said)
+			if err == nil { // strings
+				e.op.Note(ledger.Event{Kind: "note", Reason: words, Rule: "semantics 14", Evidence: evidence})
+			}
+		}
+	}
+	c.g.logger.Info("answered in the place of a provider", "intent", id, "workflow", c.wf.Name, "source", k.source, "reason", k.reason, "entry", said["entry"])
+}
