@@ -1,12 +1,15 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
@@ -60,7 +63,38 @@ workflows:
 `
 
 func cacheRig(t *testing.T) *rig {
-	return newRig(t, func(c *rigConfig) { c.yaml = caching })
+	return newRig(t, withCache)
+}
+
+func withCache(c *rigConfig) {
+	c.yaml, c.embedder = caching, func(r *rig) gateway.Embedder { return embedder{r.sim} }
+}
+
+// embedder asks the simulator.
+type embedder struct{ sim *sim.Server }
+
+func (e embedder) Space() string { return "sim" }
+
+func (e embedder) Embed(ctx context.Context, text string) ([]float32, error) {
+	body, err := json.Marshal(map[string]string{"model": "text-embedding-3-small", "input": text})
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, "POST", e.sim.URL()+"/v1/embeddings", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer sk-a")
+	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var out struct{ Data []struct{ Embedding []float32 } }
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || len(out.Data) != 1 {
+		return nil, fmt.Errorf("%d, %w", resp.StatusCode, err)
+	}
+	return out.Data[0].Embedding, nil
 }
 
 // question is a chat of one tenant with temperature 0.
@@ -80,8 +114,8 @@ func (q request) vary(old, new string) request {
 
 func (q request) streams() request { return q.vary(`"temperature":0`, `"temperature":0,"stream":true`) }
 
-// rows are those of the index over answers.
-func (r *rig) rows(f ledger.CachedFilter) []ledger.Cached {
+// indexed are the rows of the index over answers.
+func (r *rig) indexed(f ledger.CachedFilter) []ledger.Cached {
 	r.t.Helper()
 	rows, err := r.store.Cached(context.Background(), f)
 	if err != nil {
@@ -95,7 +129,7 @@ func (r *rig) cachedFor(q request) *answered {
 	r.t.Helper()
 	a := r.must(q, 200)
 	id := a.header.Get("Holdfast-Intent")
-	wait(r.t, func() bool { return len(r.rows(ledger.CachedFilter{Intent: id})) > 0 })
+	wait(r.t, func() bool { return len(r.indexed(ledger.CachedFilter{Intent: id})) > 0 })
 	return a
 }
 
@@ -204,7 +238,7 @@ func TestCacheFirstIsForOneAnswer(t *testing.T) {
 // TestBR064: another tenant never learns of an entry, nor does another user or env.
 func TestBR064(t *testing.T) {
 	r := cacheRig(t)
-	r.always("mine", `{"text":"balance of A: 4711"}`)
+	r.script("mine", `{"text":"balance of A: 4711"}`)
 	q := question("first", "show my account balance op=mine")
 	made := r.cachedFor(q)
 	r.source(r.must(q, 200), "cache:semantic")

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"sync"
 	"time"
@@ -95,16 +96,21 @@ func (c *caching) finds() bool { return len(c.templates) > 0 || c.semantic != ni
 
 // asked is what a request asks, for as long as it or its answer is looked for.
 type asked struct {
+	*meaning
 	conf  *caching
-	scope cache.Scope // without a tier
-	rest  []byte
-	text  string
-	why   provider.NoCache // Cacheable, Drawn or NoTemper
+	scope cache.Scope       // without a tier
+	rest  [sha256.Size]byte // of all else than the text
+	why   provider.NoCache  // Cacheable, Drawn or NoTemper
 	from  *original
-	at    time.Time        // ledger time
+}
+
+// meaning is a text and its vector.
+type meaning struct {
+	text string
+	at   time.Time // ledger time
 
 	mu     sync.Mutex
-	vector cache.Vector // of text, once it is made
+	vector cache.Vector // once it is made
 	failed error        // … or could not be
 }
 
@@ -137,7 +143,7 @@ func (c *call) asks() *asked {
 	if q.Rest == nil || several(c.body) {
 		return nil
 	}
-	c.question = &asked{conf: conf, rest: q.Rest, text: q.Text, why: q.Why, from: c.original(), at: c.g.ledger.Now(),
+	c.question = &asked{meaning: &meaning{text: q.Text, at: c.g.ledger.Now()}, conf: conf, rest: sha256.Sum256(q.Rest), why: q.Why, from: c.original(),
 		scope: cache.Scope{Env: c.g.policy.Env, Tenant: shelved(c.tenant), Workflow: c.wf.Name}}
 	return c.question
 }
@@ -170,7 +176,7 @@ func (o *original) scopeOf(l *leg) tierScope {
 func (a *asked) in(t tierScope) cache.Question {
 	s := a.scope
 	s.Class, s.Provider, s.Model, s.Prompt = t.class, t.provider, t.model, t.prompt
-	return cache.Ask(&s, a.rest, a.text)
+	return cache.Ask(&s, a.rest[:], a.text)
 }
 
 // match is the first of the workflow's templates that the text is.
@@ -185,27 +191,29 @@ func (a *asked) match() (*cache.Match, time.Duration) {
 }
 
 // embed is the text's vector, made once.
-func (a *asked) embed(ctx context.Context) (cache.Vector, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.vector.Steps != nil || a.failed != nil {
-		return a.vector, a.failed
+func (m *meaning) embed(ctx context.Context, by Embedder) (cache.Vector, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.vector.Steps != nil || m.failed != nil {
+		return m.vector, m.failed
 	}
-	v, err := a.conf.semantic.embedder.Embed(ctx, a.text)
+	v, err := by.Embed(ctx, m.text)
 	if err == nil {
-		a.vector, err = cache.Quantize(v)
+		m.vector, err = cache.Quantize(v)
 	}
 	if err != nil && ctx.Err() == nil {
-		a.failed = err
+		m.failed = err
 	}
-	return a.vector, err
+	return m.vector, err
 }
 
-// keeping is an answer on its way to those who ask the same.
+// keeping is an answer on its way to those who ask the same. It holds nothing of the request but its last text: it may wait.
 type keeping struct {
-	*asked
-	tier      tierScope
-	templates []*cache.Entry // at most one, which goes with the settlement
+	*meaning
+	conf             *caching
+	tenant, workflow string
+	question         cache.Question
+	templates        []*cache.Entry // at most one, which goes with the settlement
 }
 
 // keepable is nil for an answer that is for its own request alone: one that is not whole, or not an answer, would be given
@@ -214,19 +222,18 @@ func (e *execution) keepable(resp *upstream.Response, s *success) *keeping {
 	if e.asks == nil || s.unrecorded || resp.Status != 200 || (!provider.Keepable(&e.spec, s.finish, s.tool, s.hosted) || refuses(s.body)) && !mutant.On("cache-serves-partial") {
 		return nil
 	}
-	k := &keeping{asked: e.asks, tier: e.scope()}
-	m, ttl := e.asks.match()
-	if m == nil {
-		return k
+	a := e.asks
+	k := &keeping{meaning: a.meaning, conf: a.conf, tenant: a.scope.Tenant, workflow: a.scope.Workflow, question: a.in(a.from.scopeOf(e.course.leg()))}
+	if m, ttl := a.match(); m != nil {
+		t := k.entry(e.op.ID(), cache.Template, k.question.TemplateKey(m), e.g.ledger.Now(), ttl)
+		t.Template = m.Template
+		k.templates = []*cache.Entry{t}
 	}
-	q := k.in(k.tier)
-	k.templates = []*cache.Entry{k.entry(e.op.ID(), cache.Template, q.TemplateKey(m), q.Partition, e.g.ledger.Now(), ttl)}
-	k.templates[0].Template = m.Template
 	return k
 }
 
-func (k *keeping) entry(id string, kind cache.Kind, key cache.Key, partition [32]byte, now time.Time, ttl time.Duration) *cache.Entry {
-	return &cache.Entry{Intent: id, Tenant: k.scope.Tenant, Workflow: k.scope.Workflow, Kind: kind, Key: key, Partition: partition, Made: now, Expires: now.Add(ttl)}
+func (k *keeping) entry(id string, kind cache.Kind, key cache.Key, now time.Time, ttl time.Duration) *cache.Entry {
+	return &cache.Entry{Intent: id, Tenant: k.tenant, Workflow: k.workflow, Kind: kind, Key: key, Partition: k.question.Partition, Made: now, Expires: now.Add(ttl)}
 }
 
 // rows are what goes with the settlement.
@@ -245,29 +252,26 @@ func (g *Gateway) offer(k *keeping, id string) {
 		return
 	}
 	if !g.answers.later(func(ctx context.Context) { g.keepMeaning(ctx, k, id) }) {
-		g.observer.Unkept(k.scope.Workflow, "too_many_waiting")
+		g.observer.Unkept(k.workflow, "too_many_waiting")
 	}
 }
 
 func (g *Gateway) keepMeaning(ctx context.Context, k *keeping, id string) {
-	if _, err := k.embed(ctx); err != nil {
-		g.observer.Unkept(k.scope.Workflow, "no_vector")
+	if _, err := k.embed(ctx, k.conf.semantic.embedder); err != nil {
+		g.observer.Unkept(k.workflow, "no_vector")
 		g.logger.Debug("an answer is not found by its meaning: its question has no vector", "intent", id, "error", err)
 		return
 	}
-	q := k.in(k.tier)
-	e := k.entry(id, cache.Semantic, q.SemanticKey(k.conf.semantic.embedder.Space(), k.at), q.Partition, g.ledger.Now(), k.conf.semantic.ttl)
+	s := k.conf.semantic
+	e := k.entry(id, cache.Semantic, k.question.SemanticKey(s.embedder.Space(), k.at), g.ledger.Now(), s.ttl)
 	e.Vector = k.vector
 	if err := g.log.Cache(id, row(e)); err != nil {
-		g.observer.Unkept(k.scope.Workflow, "not_on_record")
+		g.observer.Unkept(k.workflow, "not_on_record")
 		g.logger.Debug("an answer is not found by its meaning: that is not on record", "intent", id, "error", err)
 		return
 	}
 	g.answers.put(k.conf.bounds, e)
 }
-
-// scope is the tier that the answer came from.
-func (e *execution) scope() tierScope { return e.asks.from.scopeOf(e.course.leg()) }
 
 // cacheBounds are those of a workflow, also of one that is there no more.
 func (g *edition) cacheBounds(workflow string) cache.Bounds {

@@ -9,6 +9,12 @@ func (g *Gateway) Held() (working, memory int64, executions int) {
 	return g.working.Load(), g.mem.Used(), executions
 }
 
+// Followers counts the requests that wait for an execution of another.
+func (g *Gateway) Followers() (n int) {
+	g.registry.each(func(e *execution) { n += int(e.followers.Load()) })
+	return n
+}
+
 // SpentToday is what a workflow and owner of the main tenant have spent and reserved today, in dollars.
 func (g *Gateway) SpentToday(workflow, owner string) float64 {
 	return g.book.Spent(account(mainTenant, workflow, owner)).USD()

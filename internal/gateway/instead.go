@@ -1,12 +1,15 @@
 package gateway
 
 import (
+	"cmp"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -24,7 +27,7 @@ type canned struct {
 	hit         *hit   // nil for a fixed text
 }
 
-// sourceDefault is Holdfast-Source of a workflow's fixed text, and the model that served it.
+// sourceDefault is Holdfast-Source of a workflow's fixed text.
 const sourceDefault = "default"
 
 // excused are the failures that are neither the client's own nor leave open what happened. Who is told that this gateway
@@ -41,6 +44,9 @@ func excusedStatus(status int) bool {
 func (c *call) instead(refusal *Error) bool {
 	if !excused[refusal.Code] || refusal.Open {
 		return false
+	}
+	if refusal.Err != nil {
+		c.g.logger.Warn("a call has failed", "code", string(refusal.Code), "intent", refusal.Intent, "workflow", c.workflow(), "error", refusal.Err)
 	}
 	return c.lastResort(refusal.Code)
 }
@@ -64,12 +70,16 @@ func (c *call) lastResort(failed Code) bool {
 	if conf.text == "" {
 		return false
 	}
-	body, contentType, ok := fixedAnswer(&c.spec, conf.text)
+	id := rand.Text()
+	if c.exec != nil {
+		id = cmp.Or(c.exec.opID(), id)
+	}
+	text, ok := provider.Say(&c.spec, c.body, conf.text, id, time.Now())
 	if !ok {
 		return false
 	}
 	c.g.observer.CacheHit(c.wf.Name, sourceDefault)
-	return c.stand(&canned{source: sourceDefault, reason: string(failed), code: failed, body: body, contentType: contentType, served: sourceDefault})
+	return c.stand(&canned{source: sourceDefault, reason: string(failed), code: failed, body: text.Body, contentType: text.ContentType, served: provider.SaidBy})
 }
 
 // leftOpen says that nobody knows what became of the operation: only evidence or a person ends that, and no other answer.

@@ -88,7 +88,7 @@ func (c *call) byMeaning(a *asked, tiers []tierScope) *hit {
 		func(e *cache.Entry) (float64, cache.Reason) {
 			ctx, stop := c.patience()
 			defer stop()
-			v, err := a.embed(ctx)
+			v, err := a.embed(ctx, s.embedder)
 			if err != nil {
 				c.g.logger.Debug("no vector of a question: the cache is passed over", "workflow", c.wf.Name, "error", err)
 			}

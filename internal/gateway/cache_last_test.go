@@ -1,0 +1,261 @@
+package gateway_test
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/holdfast-ai/holdfast/internal/sim"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// down has every call of a provider fail, and leaves the embedder as it is.
+func (r *rig) down(step string) {
+	r.t.Helper()
+	for _, endpoint := range []string{"chat.completions", "responses", "messages", "generateContent", "streamGenerateContent"} {
+		r.fails(endpoint, step)
+	}
+}
+
+func (r *rig) fails(endpoint, step string) {
+	r.t.Helper()
+	if err := r.sim.AddRules(sim.Rule{Match: sim.Match{Endpoint: endpoint}, Steps: []sim.Step{r.step(step)}, Times: -1}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// canned checks what a client is told of an answer in the place of a provider's.
+func (r *rig) canned(a *answered, source, code string) {
+	r.t.Helper()
+	r.source(a, source)
+	h := a.header
+	if h.Get("Holdfast-Error") != code || h.Get("Holdfast-Fallback-Reason") != code || h.Get("Holdfast-Requested-Model") != "gpt-5" || h.Get("Holdfast-Served-Model") == "" {
+		r.t.Errorf("%v", h)
+	}
+	if (h.Get("Holdfast-Cache") != "") != strings.HasPrefix(source, "cache:") {
+		r.t.Errorf("Holdfast-Cache %q from %s", h.Get("Holdfast-Cache"), source)
+	}
+}
+
+// said is the text of a chat completion.
+func said(t *testing.T, a *answered) string {
+	t.Helper()
+	var doc struct {
+		Object  string
+		Choices []struct {
+			Message struct{ Content string }
+		}
+	}
+	if err := json.Unmarshal(a.body, &doc); err != nil || doc.Object != "chat.completion" || len(doc.Choices) != 1 {
+		t.Fatalf("%s: %v", a.body, err)
+	}
+	return doc.Choices[0].Message.Content
+}
+
+// What finally fails is answered by a template, by meaning, by a fixed text, in this order; it is on record as the failure that
+// it is, and its key is free (semantics 14).
+func TestLastResort(t *testing.T) {
+	r := newRig(t, withCache)
+	made := r.cachedFor(question("charm", "Why buy the lamp?"))
+	r.down(`{"status":503}`)
+	a := r.must(question("charm", "Why  buy the lamp? ").key("k1"), 200)
+	r.canned(a, "cache:template", "all_tiers_failed")
+	if string(a.body) != string(made.body) || !strings.Contains(a.header.Get("Holdfast-Cache"), "entry="+made.header.Get("Holdfast-Intent")) {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	rec := r.settled(a.header.Get("Holdfast-Intent"))
+	if rec.Outcome != ledger.OutcomeFailed || rec.Answer != nil || !rec.ClaimUntil.IsZero() || rec.Attempt != 1 {
+		t.Errorf("settled %s with %+v until %s, %d attempts", rec.Outcome, rec.Answer, rec.ClaimUntil, rec.Attempt)
+	}
+	noted := ""
+	for _, e := range r.history(rec.ID) {
+		if strings.Contains(e.Reason, made.header.Get("Holdfast-Intent")) {
+			noted = e.Rule
+		}
+	}
+	if noted != "semantics 14" {
+		t.Error("the history does not say what its client was given")
+	}
+	b := r.must(question("charm", "Why buy the lamp?").key("k1"), 200)
+	if b.header.Get("Idempotency-Replayed") != "" || b.header.Get("Holdfast-Intent") == rec.ID {
+		t.Errorf("the same key replays an answer that was not made for it: %v", b.header)
+	}
+	other := r.must(question("charm", "Why buy the chair?"), 200)
+	r.canned(other, "default", "all_tiers_failed")
+	if got := said(t, other); got != "We are busy just now." {
+		t.Errorf("%q", got)
+	}
+	if rec := r.settled(other.header.Get("Holdfast-Intent")); rec.Outcome != ledger.OutcomeFailed {
+		t.Errorf("settled %s", rec.Outcome)
+	}
+}
+
+// By its meaning an answer is found as well where a temperature was left out: what counts is that there is one at all.
+func TestLastResortByMeaning(t *testing.T) {
+	r := newRig(t, withCache)
+	q := question("last", "Which sizes are there?").vary(`"temperature":0,`, ``)
+	r.cachedFor(q)
+	r.source(r.must(q, 200), "openai")
+	streamed := q.vary(`"model"`, `"stream":true,"model"`)
+	made := r.cachedFor(streamed)
+	r.down(`{"status":500}`)
+	r.canned(r.must(q.vary("Which sizes", "which  sizes"), 200), "cache:semantic", "all_tiers_failed")
+	if a := r.must(streamed, 200); string(a.body) != string(made.body) || a.header.Get("Content-Type") != made.header.Get("Content-Type") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	r.canned(r.must(q.with("Holdfast-Fresh", "1"), 200), "default", "all_tiers_failed")
+	r.canned(r.must(question("last", "Which colours are there?"), 200), "default", "all_tiers_failed")
+}
+
+// A fixed text comes in the form of each API, plain and as a stream.
+func TestDefaultInEachForm(t *testing.T) {
+	r := newRig(t, withCache)
+	r.down(`{"status":503}`)
+	for path, body := range map[string]string{
+		"/v1/chat/completions": `{"model":"gpt-5","messages":[{"role":"user","content":"q"}]}`,
+		"/v1/responses":        `{"model":"gpt-5","input":"q"}`,
+		"/v1/messages":         `{"model":"claude-haiku-4-5","max_tokens":9,"messages":[{"role":"user","content":"q"}]}`,
+		"/v1beta/models/gemini-2.5-flash:generateContent":       `{"contents":[{"parts":[{"text":"q"}]}]}`,
+		"/v1beta/models/gemini-2.5-flash:streamGenerateContent": `{"contents":[{"parts":[{"text":"q"}]}]}`,
+	} {
+		q := request{path: path, body: body, header: map[string]string{"Authorization": "Bearer key-a", "Holdfast-Workflow": "charm"}}
+		if strings.HasSuffix(path, "messages") {
+			q = q.with("anthropic-version", "2023-06-01")
+		}
+		a := r.must(q, 200)
+		if r.source(a, "default"); !strings.Contains(string(a.body), "We are busy just now.") {
+			t.Errorf("%s: %s", path, a.body)
+		}
+		if strings.Contains(path, "models") {
+			continue
+		}
+		q.body = strings.Replace(body, "{", `{"stream":true,`, 1)
+		if a = r.must(q, 200); !strings.HasPrefix(a.header.Get("Content-Type"), "text/event-stream") || a.header.Get("Holdfast-Source") != "default" {
+			t.Errorf("%s, streamed: %v %s", path, a.header, a.body)
+		}
+	}
+	r.fails("embeddings", `{"status":503}`)
+	r.must(request{path: "/v1/embeddings", body: `{"model":"e","input":"q"}`, header: map[string]string{"Authorization": "Bearer key-a", "Holdfast-Workflow": "charm"}}, 503)
+}
+
+// What is the client's own fault, what is open, and what waits in a lane is not answered by something else.
+func TestNoLastResort(t *testing.T) {
+	r := newRig(t, withCache)
+	for op, c := range map[string]struct {
+		step   string
+		q      request
+		status int
+	}{
+		"bad":      {`{"status":400}`, question("charm", "op=bad"), 400},
+		"unknown":  {`{"status":404}`, question("charm", "op=unknown"), 404},
+		"lasting":  {`{"status":501}`, question("charm", "op=lasting"), 501},
+		"acting":   {`{"status":503}`, question("charm", "op=acting").vary(`"model"`, `"tools":[{"type":"mcp","server_label":"x","server_url":"http://x.example"}],"model"`), 503},
+		"creature": {`{"status":503}`, question("default", "op=creature"), 503},
+	} {
+		r.always(op, c.step)
+		if a := r.must(c.q, c.status); a.header.Get("Holdfast-Source") == "default" || a.header.Get("Holdfast-Cache") != "" {
+			t.Errorf("%s: %v", op, a.header)
+		}
+	}
+	r.must(question("charm", "q").with("Authorization", "Bearer nobody"), 401)
+	r.must(question("charm", "one").key("used"), 200)
+	r.must(question("charm", "two").key("used"), 422)
+	r.always("later", `{"status":503}`)
+	r.must(question("charm", "op=later").with("Prefer", "respond-async"), 202)
+}
+
+// Who is refused before anything is written is answered as well, and nothing is written of it.
+func TestLastResortOfARefusal(t *testing.T) {
+	r := newRig(t, withCache)
+	r.always("busy", `{"hold":"gate"}`)
+	var all sync.WaitGroup
+	all.Go(func() { r.must(question("narrow", "op=busy"), 200) })
+	if err := r.sim.WaitHeld(t.Context(), "gate", 1); err != nil {
+		t.Fatal(err)
+	}
+	a := r.must(question("narrow", "another").key("k"), 200)
+	r.canned(a, "default", "bulkhead_full")
+	if a.header.Get("Holdfast-Intent") != "" {
+		t.Errorf("a refusal left a row: %v", a.header)
+	}
+	r.sim.Release("gate")
+	all.Wait()
+	r.source(r.must(question("narrow", "another").key("k"), 200), "openai")
+}
+
+// Requests with one key that wait for one execution all get what stands in its place, and the next one runs.
+func TestLastResortOfFollowers(t *testing.T) {
+	r := newRig(t, withCache)
+	r.script("all", `{"hold":"gate","status":503}`)
+	q := question("always", "op=all")
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { r.canned(r.must(q, 200), "default", "all_tiers_failed") })
+	}
+	if err := r.sim.WaitHeld(t.Context(), "gate", 1); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, func() bool { return r.gw.Followers() == 2 })
+	r.sim.Release("gate")
+	all.Wait()
+	r.source(r.must(q, 200), "openai")
+	r.calls("all", 2)
+}
+
+// The index is the ledger's: a restart keeps it, a purge empties both, and what is over is found no more.
+func TestCacheOutlivesItsProcess(t *testing.T) {
+	r := newRig(t, withCache)
+	byMeaning, byTemplate := question("first", "is it kept?"), question("charm", "Why buy the lamp?")
+	r.cachedFor(byMeaning)
+	made := r.cachedFor(byTemplate)
+	r.close()
+	c := rigConfig{}
+	withCache(&c)
+	r.start(c)
+	r.source(r.must(byMeaning, 200), "cache:semantic")
+	r.down(`{"status":503}`)
+	r.source(r.must(byTemplate, 200), "cache:template")
+	if n, err := r.gw.Purge(context.Background(), ledger.CachedFilter{Intent: made.header.Get("Holdfast-Intent")}); n != 1 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+	r.source(r.must(byTemplate, 200), "default")
+	for workflow, want := range map[string]int{"charm": 0, "first": 1, "": 0} {
+		if n, err := r.gw.Purge(context.Background(), ledger.CachedFilter{Workflow: workflow, Tenant: "a"}); n != want || err != nil {
+			t.Errorf("purged %d of %q, %v", n, workflow, err)
+		}
+	}
+	r.must(byMeaning, 503)
+}
+
+// A purge that another process made counts here too: the log decides, not the index.
+func TestCacheRowDecides(t *testing.T) {
+	r := newRig(t, withCache)
+	q := question("first", "is it there?")
+	id := r.cachedFor(q).header.Get("Holdfast-Intent")
+	if err := r.store.Uncache(context.Background(), []ledger.CachedRef{{Intent: id, Kind: ledger.CachedSemantic}}); err != nil {
+		t.Fatal(err)
+	}
+	r.source(r.must(q, 200), "openai")
+}
+
+// A workflow keeps no more entries than it may: the oldest go, with their rows.
+func TestCacheBound(t *testing.T) {
+	r := newRig(t, withCache)
+	for _, text := range []string{"question one", "question two", "question three"} {
+		r.cachedFor(question("small", text))
+	}
+	wait(t, func() bool { return len(r.indexed(ledger.CachedFilter{Workflow: "small"})) == 2 })
+	r.source(r.must(question("small", "question three"), 200), "cache:semantic")
+	r.source(r.must(question("small", "question one"), 200), "openai")
+}
+
+// An embedder that does not answer costs a look-up, and no call.
+func TestCacheWithoutEmbedder(t *testing.T) {
+	r := newRig(t, withCache)
+	q := question("first", "is it known?")
+	r.cachedFor(q)
+	r.fails("embeddings", `{"status":503}`)
+	r.source(r.must(question("first", "is it  known?"), 200), "openai")
+}

@@ -1,0 +1,227 @@
+package provider
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
+)
+
+// SaidBy is the model of an answer that no model gave.
+const SaidBy = "holdfast-default"
+
+// Said is a fixed text as an API's answer.
+type Said struct {
+	ContentType string
+	Body        []byte
+	Format      Format
+}
+
+// Say puts a text in the form of the answer that a request asks for, plain or as a stream, with all members that the API's own
+// SDK expects, and a usage of nothing. id makes the answer's ids; body is the request's. ok is false where no text can be the answer: the
+// call asks for something else, or for JSON of a form that a fixed text has not.
+func Say(call *Call, body []byte, text, id string, at time.Time) (s Said, ok bool) {
+	doc := jsonview.Of(body)
+	if call.Read || wantsJSON(doc) {
+		return Said{}, false
+	}
+	v := voice{text: text, id: strings.ReplaceAll(id, "-", ""), at: at.Unix(), doc: doc}
+	s = Said{ContentType: ContentType, Format: call.Format}
+	if call.Format == SSE {
+		s.ContentType = "text/event-stream"
+		if call.Wire == OpenAI || call.Wire == Anthropic {
+			s.ContentType += "; charset=utf-8"
+		}
+	}
+	switch call.Endpoint {
+	case wire.Chat:
+		s.Body = v.either(call, v.chat, v.chatStream)
+	case wire.Responses:
+		s.Body = v.either(call, v.response, v.responseStream)
+	case wire.Messages:
+		s.Body = v.either(call, v.message, v.messageStream)
+	case wire.Generate, wire.StreamGenerate:
+		s.Body = v.gemini(call.Format)
+	default:
+		return Said{}, false
+	}
+	return s, true
+}
+
+// jsonForms are where requests ask for JSON, by the path to what names the form.
+var jsonForms = [...][]string{{"response_format", "type"}, {"text", "format", "type"}, {"output_format", "type"}, {"output_config", "format", "type"},
+	{"generationConfig", "responseMimeType"}, {"generation_config", "response_mime_type"},
+	{"generationConfig", "responseSchema"}, {"generationConfig", "responseJsonSchema"}, {"generation_config", "response_schema"}, {"generation_config", "response_json_schema"}}
+
+// wantsJSON says that an answer is asked for that no plain text is.
+func wantsJSON(doc jsonview.Value) bool {
+	for _, path := range jsonForms {
+		if v := doc.Path(path...); v.Filled() && !v.Is("text") && !v.Is("text/plain") {
+			return true
+		}
+	}
+	return false
+}
+
+// voice is what an answer says, and what of the request it repeats.
+type voice struct {
+	text string
+	id   string
+	at   int64
+	doc  jsonview.Value
+}
+
+func (v *voice) either(call *Call, plain, stream func() string) []byte {
+	if call.Stream {
+		return v.fill(stream())
+	}
+	return v.fill(plain())
+}
+
+// fill puts what is said in the places of a form: $text, $id, $at, $model, and the request's members. It is done once, at the end, so
+// that nothing which is put in is taken for a place.
+func (v *voice) fill(form string) []byte {
+	places := []string{"$text", quote(v.text), "$id", v.id, "$at", strconv.FormatInt(v.at, 10), "$model", SaidBy}
+	for _, m := range repeated {
+		said := m[1]
+		// On one line, as an event has to be.
+		var f bytes.Buffer
+		if raw := v.doc.Get(m[0]); raw.Set() && json.Compact(&f, raw) == nil {
+			said = f.String()
+		}
+		places = append(places, "$["+m[0]+"]", said)
+	}
+	return []byte(strings.NewReplacer(places...).Replace(form))
+}
+
+// repeated are the members of a request that a response of OpenAI's repeats, with what it says where they are not there.
+var repeated = [...][2]string{{"instructions", "null"}, {"max_output_tokens", "null"}, {"max_tool_calls", "null"}, {"parallel_tool_calls", "true"},
+	{"previous_response_id", "null"}, {"reasoning", `{"effort":null,"summary":null}`}, {"temperature", "1"},
+	{"text", `{"format":{"type":"text"},"verbosity":"medium"}`}, {"tool_choice", `"auto"`}, {"tools", "[]"}, {"top_p", "1"},
+	{"truncation", `"disabled"`}, {"user", "null"}, {"metadata", "{}"}}
+
+func quote(text string) string { return string(encode(text)) }
+
+const (
+	chatForm    = `{"id":"chatcmpl-$id","object":"chat.completion","created":$at,"model":"$model","choices":[%s],"usage":` + chatNothing + `,"service_tier":"default","system_fingerprint":null}`
+	chatChoice  = `{"index":%d,"message":{"role":"assistant","content":$text,"refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}`
+	chatNothing = `{"prompt_tokens":0,"completion_tokens":0,"total_tokens":0,"prompt_tokens_details":{"cached_tokens":0,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":0,"audio_tokens":0,"accepted_prediction_tokens":0,"rejected_prediction_tokens":0}}`
+	chatChunk   = `data: {"id":"chatcmpl-$id","object":"chat.completion.chunk","created":$at,"model":"$model","service_tier":"default","system_fingerprint":null,"choices":[%s]%s}` + "\n\n"
+	chatDelta   = `{"index":%d,"delta":%s,"logprobs":null,"finish_reason":%s}`
+)
+
+// maxChoices is how many answers at most OpenAI gives to one request.
+const maxChoices = 128
+
+func (v *voice) choices() int { return int(min(max(v.doc.Get("n").Int(), 1), maxChoices)) }
+
+func (v *voice) chat() string {
+	choices := make([]string, v.choices())
+	for i := range choices {
+		choices[i] = fmt.Sprintf(chatChoice, i)
+	}
+	return fmt.Sprintf(chatForm, strings.Join(choices, ","))
+}
+
+func (v *voice) chatStream() string {
+	var out strings.Builder
+	usage, last := "", ""
+	if v.doc.Path("stream_options", "include_usage").True() {
+		usage, last = `,"usage":null`, fmt.Sprintf(chatChunk, "", `,"usage":`+chatNothing)
+	}
+	for i := range v.choices() {
+		for _, part := range [...][2]string{{`{"role":"assistant","content":"","refusal":null}`, "null"}, {`{"content":$text}`, "null"}, {`{}`, `"stop"`}} {
+			fmt.Fprintf(&out, chatChunk, fmt.Sprintf(chatDelta, i, part[0], part[1]), usage)
+		}
+	}
+	return out.String() + last + "data: [DONE]\n\n"
+}
+
+const (
+	responseForm = `{"id":"resp_$id","object":"response","created_at":$at,"status":"%s","background":false,"completed_at":%s,"error":null,"incomplete_details":null,` +
+		`"instructions":$[instructions],"max_output_tokens":$[max_output_tokens],"max_tool_calls":$[max_tool_calls],"model":"$model","output":[%s],` +
+		`"parallel_tool_calls":$[parallel_tool_calls],"previous_response_id":$[previous_response_id],"prompt_cache_key":null,"reasoning":$[reasoning],` +
+		`"safety_identifier":null,"service_tier":"default","store":false,"temperature":$[temperature],"text":$[text],"tool_choice":$[tool_choice],"tools":$[tools],` +
+		`"top_logprobs":0,"top_p":$[top_p],"truncation":$[truncation],"usage":%s,"user":$[user],"metadata":$[metadata]}`
+	responseNothing = `{"input_tokens":0,"input_tokens_details":{"cached_tokens":0},"output_tokens":0,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":0}`
+	responseItem    = `{"id":"msg_$id","type":"message","status":"%s","content":[%s],"role":"assistant"}`
+	responsePart    = `{"type":"output_text","annotations":[],"logprobs":[],"text":$text}`
+	responseAt      = `"item_id":"msg_$id","output_index":0,"content_index":0,`
+)
+
+func (v *voice) response() string {
+	return fmt.Sprintf(responseForm, "completed", "$at", fmt.Sprintf(responseItem, "completed", responsePart), responseNothing)
+}
+
+func (v *voice) responseStream() string {
+	var out strings.Builder
+	n := 0
+	add := func(kind, rest string) {
+		fmt.Fprintf(&out, "event: response.%s\ndata: {\"type\":\"response.%s\",\"sequence_number\":%d,%s}\n\n", kind, kind, n, rest)
+		n++
+	}
+	begun := `"response":` + fmt.Sprintf(responseForm, "in_progress", "null", "", "null")
+	add("created", begun)
+	add("in_progress", begun)
+	add("output_item.added", `"output_index":0,"item":`+fmt.Sprintf(responseItem, "in_progress", ""))
+	add("content_part.added", responseAt+`"part":`+strings.Replace(responsePart, "$text", `""`, 1))
+	add("output_text.delta", responseAt+`"delta":$text,"logprobs":[]`)
+	add("output_text.done", responseAt+`"text":$text,"logprobs":[]`)
+	add("content_part.done", responseAt+`"part":`+responsePart)
+	add("output_item.done", `"output_index":0,"item":`+fmt.Sprintf(responseItem, "completed", responsePart))
+	add("completed", `"response":`+v.response())
+	return out.String()
+}
+
+const (
+	messageForm = `{"id":"msg_$id","type":"message","role":"assistant","model":"$model","content":[%s],"stop_reason":%s,"stop_sequence":null,` +
+		`"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"service_tier":"standard"}}`
+	messageText   = `{"type":"text","text":$text}`
+	messageStream = `event: message_start
+data: {"type":"message_start","message":%s}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: ping
+data: {"type":"ping"}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":$text}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"end_turn","stop_sequence":null},"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+`
+)
+
+func (v *voice) message() string { return fmt.Sprintf(messageForm, messageText, `"end_turn"`) }
+
+func (v *voice) messageStream() string {
+	return fmt.Sprintf(messageStream, fmt.Sprintf(messageForm, "", "null"))
+}
+
+const geminiForm = `{"candidates":[{"content":{"parts":[{"text":$text}],"role":"model"},"finishReason":"STOP","index":0}],` +
+	`"usageMetadata":{"promptTokenCount":0,"candidatesTokenCount":0,"totalTokenCount":0,"promptTokensDetails":[{"modality":"TEXT","tokenCount":0}]},` +
+	`"modelVersion":"$model","responseId":"$id"}`
+
+func (v *voice) gemini(f Format) []byte {
+	switch f {
+	case SSE:
+		return v.fill("data: " + geminiForm + "\r\n\r\n")
+	case JSONArray:
+		return v.fill("[" + geminiForm + "\n]\n")
+	}
+	return v.fill(geminiForm)
+}
