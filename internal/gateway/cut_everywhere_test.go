@@ -34,6 +34,10 @@ workflows:
   openai: {match: {paths: ["/by-name-only"]}, COMMON, tiers: [{name: first, provider: openai}, {name: second, provider: openai2, model: good}]}
   anthropic: {match: {paths: ["/by-name-only"]}, COMMON, tiers: [{name: first, provider: claude}, {name: second, provider: claude2, model: good}]}
   gemini: {match: {paths: ["/by-name-only"]}, COMMON, tiers: [{name: first, provider: gemini}, {name: second, provider: gemini2, model: good}]}
+  openai-anthropic: {match: {paths: ["/by-name-only"]}, COMMON, tiers: [{name: first, provider: openai}, {name: second, provider: claude2, model: good}]}
+  openai-gemini: {match: {paths: ["/by-name-only"]}, COMMON, tiers: [{name: first, provider: openai}, {name: second, provider: gemini2, model: good}]}
+  anthropic-openai: {match: {paths: ["/by-name-only"]}, COMMON, tiers: [{name: first, provider: claude}, {name: second, provider: openai2, model: good}]}
+  anthropic-gemini: {match: {paths: ["/by-name-only"]}, COMMON, tiers: [{name: first, provider: claude}, {name: second, provider: gemini2, model: good}]}
   default: {}
 `
 
@@ -48,6 +52,7 @@ type cutCase struct {
 	stream []byte // what of it is sent
 	clean  bool   // the HTTP body ends properly behind that
 	pieces bool   // it is sent event by event, not in one write
+	other  string // the workflow whose second tier speaks another format; "": the one of two like tiers
 }
 
 // cutStep is how far apart the events are at which a stream of so many is cut: none is left out but of the long one, and under
@@ -111,6 +116,9 @@ func (f *cutFar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	kind := "text/event-stream"
+	if second {
+		c.wire = speaks(r.URL.Path, c.wire)
+	}
 	if c.wire == "gemini-array" {
 		kind = "application/json"
 	}
@@ -134,6 +142,19 @@ func (f *cutFar) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// speaks is the format of a request to the second tier, which is not always the client's.
+func speaks(path, client string) string {
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		return "openai-chat"
+	case strings.HasSuffix(path, "/messages"):
+		return "anthropic"
+	case strings.HasSuffix(path, ":streamGenerateContent") && !strings.HasPrefix(client, "gemini"):
+		return "gemini-sse"
+	}
+	return client
+}
+
 // ask is the request of a case.
 func (c cutCase) ask() request {
 	q := ask(c.wire, c.model)
@@ -142,18 +163,15 @@ func (c cutCase) ask() request {
 		q.path = strings.Replace(q.path, "/"+model+":", "/"+c.model+":", 1)
 	}
 	workflow, _, _ := strings.Cut(c.wire, "-")
+	if c.other != "" {
+		workflow = c.other
+	}
 	return q.workflow(workflow)
 }
 
 // Every stream of the corpus ends at every event and inside every event. Before the boundary the client has one whole answer, the
 // second tier's, and nothing of the first one's; behind it one structured error and no second model (semantics 22, 24).
 func TestEveryStreamCutAtEveryEvent(t *testing.T) {
-	far := &cutFar{cases: map[string]cutCase{}, calls: map[string]int{}}
-	server := httptest.NewServer(far)
-	defer server.Close()
-	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.NewReplacer("FAR", server.URL, "COMMON", twoTiersCommon).Replace(twoTiers)
-	})
 	var all []cutCase
 	streams := 0
 	for _, c := range corpusStreams(t) {
@@ -163,19 +181,47 @@ func TestEveryStreamCutAtEveryEvent(t *testing.T) {
 		streams++
 		all = append(all, cutsOf(t, c)...)
 	}
-	for i := range all {
-		all[i].model = fmt.Sprintf("m-%05d", i)
-		far.cases[all[i].model] = all[i]
-	}
-	tally := playCuts(t, r, far, all)
+	tally := playCuts(t, all)
 	t.Logf("%d streams cut in %d ways: %v", streams, len(all), tally)
 	if streams < 80 || tally["before"] == 0 || tally["after"] == 0 {
 		t.Errorf("%d streams, %v", streams, tally)
 	}
 }
 
+// The same where the second tier speaks another format: before the boundary the client has that tier's answer, whole and in its own form.
+func TestCutStreamsAnsweredInAnotherFormat(t *testing.T) {
+	others := map[string][]string{"openai-chat": {"openai-anthropic", "openai-gemini"}, "anthropic": {"anthropic-openai", "anthropic-gemini"}}
+	var all []cutCase
+	for _, c := range corpusStreams(t) {
+		for _, other := range others[wireOf(c)] {
+			if c.Format != "sse" {
+				continue
+			}
+			for _, cut := range cutsOf(t, c) {
+				if cut.other = other; !hasContent(cut.wire, cut.stream) {
+					all = append(all, cut)
+				}
+			}
+		}
+	}
+	if tally := playCuts(t, all); tally["before"] < 100 {
+		t.Errorf("%v", tally)
+	}
+}
+
 // playCuts plays all cases, a few at a time, and counts them by where their cut lies.
-func playCuts(t *testing.T, r *rig, far *cutFar, all []cutCase) map[string]int {
+func playCuts(t *testing.T, all []cutCase) map[string]int {
+	t.Helper()
+	far := &cutFar{cases: map[string]cutCase{}, calls: map[string]int{}}
+	for i := range all {
+		all[i].model = fmt.Sprintf("m-%05d", i)
+		far.cases[all[i].model] = all[i]
+	}
+	server := httptest.NewServer(far)
+	defer server.Close()
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.NewReplacer("FAR", server.URL, "COMMON", twoTiersCommon).Replace(twoTiers)
+	})
 	var mu sync.Mutex
 	tally, wrong := map[string]int{}, 0
 	queue := make(chan cutCase)
@@ -227,11 +273,11 @@ func (c cutCase) judge(t *testing.T, a *answered, second int) (where, fault stri
 	case a.err != nil:
 		return "any", "the answer does not read to its end: " + a.err.Error()
 	case either && !content && second > 0:
-		return "before", c.judgeBefore(a, second)
+		return "before", c.judgeBefore(t, a, second)
 	case ended && !(either && content && errorsIn(c.wire, a.body) > 0):
 		return "complete", c.judgeComplete(a, second)
 	case !content:
-		return "before", c.judgeBefore(a, second)
+		return "before", c.judgeBefore(t, a, second)
 	case own:
 		return "own error", c.judgeAfter(a, second)
 	}
@@ -273,6 +319,21 @@ func (c cutCase) ends(t *testing.T) (whole, closed bool) {
 	return whole, whole && s.Progress().Ended && c.wire != "gemini-sse" // where usage may follow the finish reason
 }
 
+// translated says that a body is a whole answer in the client's format, with the second tier's text, once.
+func (c cutCase) translated(t *testing.T, body []byte) bool {
+	text := ""
+	for _, f := range framesOf(c.wire, body) {
+		for _, path := range [][]string{{"choices", "delta", "content"}, {"delta", "text"}} {
+			if s, ok := at(f.decoded(), path...).(string); ok {
+				text += s
+			}
+		}
+	}
+	c.stream = body
+	whole, closed := c.ends(t)
+	return text == goodText && whole && closed && errorsIn(c.wire, body) == 0
+}
+
 // judgeComplete: the answer is the first tier's, whatever became of the connection behind it.
 func (c cutCase) judgeComplete(a *answered, second int) string {
 	switch {
@@ -287,12 +348,14 @@ func (c cutCase) judgeComplete(a *answered, second int) string {
 }
 
 // judgeBefore: one good answer, whole, from the second tier alone.
-func (c cutCase) judgeBefore(a *answered, second int) string {
+func (c cutCase) judgeBefore(t *testing.T, a *answered, second int) string {
 	switch {
 	case a.status != 200:
 		return "no answer"
-	case string(a.body) != goodAnswer[c.wire]:
+	case c.other == "" && string(a.body) != goodAnswer[c.wire]:
 		return "the body is not the second tier's answer to the byte"
+	case c.other != "" && !c.translated(t, a.body):
+		return "the body is not the second tier's answer in the form that was asked for"
 	case a.header.Get("Holdfast-Source") != "second":
 		return "source " + a.header.Get("Holdfast-Source")
 	case second != 1:
