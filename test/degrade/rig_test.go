@@ -204,8 +204,6 @@ func (a *answer) failure() string {
 		return "an error in the stream: " + codeIn(a.body)
 	case a.call.stream && !a.ended():
 		return "a stream without its end"
-	case code != "":
-		return "200 with the code " + code
 	}
 	return ""
 }
