@@ -23,6 +23,9 @@ var bans = []struct {
 		"the log knows its port only"},
 	{"idempotency", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
 		"keys are a pure function of the request"},
+	{"cache", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "internal/embed", "net/http"},
+		"an index over answers knows neither who keeps them nor what wire they came by"},
+	{"internal/embed", []string{"ledger", "intent", "internal/gateway", "internal/provider"}, "an embedder turns a text into a vector and keeps nothing"},
 	{"signal", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a signal is a pure function of the answer"},
 	{"internal/provider", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "wire formats decide nothing"},
 	{"breaker", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
@@ -61,7 +64,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/callback", "internal/pause", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "fallback", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "cache", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/callback", "internal/pause", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "fallback", "internal/route"}
 
 type pkg struct {
 	ImportPath string

@@ -111,15 +111,17 @@ func (r *reading) at(i int) string {
 	return r.tokens[i].text
 }
 
-// says reports whether the words of a phrase stand at i.
-func (r *reading) says(i int, phrase string) (n int, ok bool) {
-	for w := range strings.FieldsSeq(phrase) {
-		if i < 0 || i+n >= len(r.tokens) || r.tokens[i+n].kind == quoted || r.tokens[i+n].text != w {
+// says reports whether a phrase stands at i, and of how many words it is.
+func (r *reading) says(i int, p phrase) (n int, ok bool) {
+	if i < 0 || i+len(p) > len(r.tokens) {
+		return 0, false
+	}
+	for k, w := range p {
+		if t := &r.tokens[i+k]; t.text != w || t.kind == quoted {
 			return 0, false
 		}
-		n++
 	}
-	return n, true
+	return len(p), true
 }
 
 // cut takes out n tokens at i.

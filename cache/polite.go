@@ -36,19 +36,36 @@ func containsAny(text string, signs []string) bool {
 	return slices.ContainsFunc(signs, func(s string) bool { return strings.Contains(text, s) })
 }
 
+// phrase is the words of one.
+type phrase []string
+
+// splitAll makes phrases of texts.
+func splitAll(texts ...string) (out []phrase) {
+	for _, t := range texts {
+		out = append(out, strings.Fields(t))
+	}
+	return out
+}
+
 // Phrases of politeness, longest first where one begins another.
 var (
-	greetings = []string{"hi there", "hello there", "good morning", "good afternoon", "good evening", "hi", "hello", "hey", "guten tag", "guten morgen",
-		"hallo", "bonjour", "bonsoir", "salut", "hola", "buenos días", "buenas tardes", "ciao", "buongiorno", "olá", "bom dia", "こ ん に ち は", "す み ま せ ん", "你 好", "您 好"}
-	pleas = []string{"please", "kindly", "bitte", "s'il vous plaît", "s'il vous plait", "s'il te plaît", "s'il te plait", "svp", "stp", "por favor", "per favore",
-		"per piacere", "alsjeblieft", "alstublieft", "请 问", "請 問"}
-	thanks = []string{"thank you very much", "thank you so much", "thank you in advance", "thank you", "thanks in advance", "thanks a lot", "many thanks", "thanks",
+	greetings = splitAll("hi there", "hello there", "good morning", "good afternoon", "good evening", "hi", "hello", "hey", "guten tag", "guten morgen",
+		"hallo", "bonjour", "bonsoir", "salut", "hola", "buenos días", "buenas tardes", "ciao", "buongiorno", "olá", "bom dia", "こ ん に ち は", "す み ま せ ん", "你 好", "您 好")
+	pleas = splitAll("please", "kindly", "bitte", "s'il vous plaît", "s'il vous plait", "s'il te plaît", "s'il te plait", "por favor", "per favore",
+		"per piacere", "alsjeblieft", "alstublieft", "请 问", "請 問")
+	thanks = splitAll("thank you very much", "thank you so much", "thank you in advance", "thank you", "thanks in advance", "thanks a lot", "many thanks", "thanks",
 		"vielen dank", "danke", "merci beaucoup", "merci d'avance", "merci", "muchas gracias", "gracias", "grazie", "obrigado", "obrigada", "dank je",
-		"谢 谢", "謝 謝", "あ り が と う ご ざ い ま す", "あ り が と う"}
+		"谢 谢", "謝 謝", "あ り が と う ご ざ い ま す", "あ り が と う")
 	// requests are ways to ask to be told: the question stands behind them.
-	requests = []string{"can you please", "could you please", "would you please", "will you please", "can you kindly", "could you kindly"}
+	requests = splitAll("can you please", "could you please", "would you please", "will you please", "can you kindly", "could you kindly")
 	// inquiries may stand before a question as it would stand alone.
-	inquiries = []string{"i would like to know", "i want to know", "tell me"}
+	inquiries = splitAll("i would like to know", "i want to know", "tell me")
+	// … and of which the request is the verb that follows.
+	mayI    = splitAll("can you", "could you", "would you")
+	howToDo = splitAll("how can i", "how could i", "how to")
+	doing   = phrase{"how", "do", "i"}
+	// softened are the endings of Japanese requests behind て and で.
+	softened = splitAll("く だ さ い", "下 さ い")
 )
 
 // told are verbs of answering: "can you explain" asks for no ability.
@@ -85,15 +102,17 @@ func (r *reading) politeStart() bool {
 			return r.drop(0, n+1)
 		}
 	}
-	for _, p := range slices.Concat(pleas, requests) {
-		if n, ok := r.says(0, p); ok && (n < len(r.tokens) && r.tokens[n].kind != mark || r.at(n) == ",") && r.at(n) != r.at(n-1) {
-			if r.at(n) == "," {
-				n++
+	for _, list := range [...][]phrase{pleas, requests} {
+		for _, p := range list {
+			if n, ok := r.says(0, p); ok && (n < len(r.tokens) && r.tokens[n].kind != mark || r.at(n) == ",") && r.at(n) != r.at(n-1) {
+				if r.at(n) == "," {
+					n++
+				}
+				return r.drop(0, n)
 			}
-			return r.drop(0, n)
 		}
 	}
-	for _, p := range [...]string{"can you", "could you", "would you"} {
+	for _, p := range mayI {
 		if n, ok := r.says(0, p); ok && (told[r.at(n)] || given[r.at(n)] && r.at(n+1) == "me") {
 			return r.drop(0, n)
 		}
@@ -112,30 +131,41 @@ func (r *reading) politeEnd() bool {
 	for end > 0 && (r.at(end-1) == "." || r.at(end-1) == "!" || r.at(end-1) == "?") {
 		end--
 	}
-	for _, p := range slices.Concat(thanks, pleas) {
-		n := len(strings.Fields(p))
-		if _, ok := r.says(end-n, p); end-n < 2 || !ok {
-			continue
+	for i, list := range [...][]phrase{thanks, pleas} {
+		for _, p := range list {
+			if _, ok := r.says(end-len(p), p); ok && end-len(p) >= 2 {
+				return r.politeTail(end-len(p), len(p), i == 1)
+			}
 		}
-		from := end - n
-		isPlea := slices.Contains(pleas, p)
-		switch before := r.tokens[from-1]; {
-		case before.text == ",":
-			from, n = from-1, n+1
-		case before.text == "." || before.text == "?" || before.text == "!" || strings.HasPrefix(before.text, "\n"):
-			return r.drop(from, len(r.tokens)-from)
-		case before.kind != word && before.kind != number || !isPlea:
-			return false // thanks that nothing parts from the rest may be what is asked about
+	}
+	for _, p := range softened {
+		from := end - len(p)
+		if _, ok := r.says(from, p); ok && from > 2 && (r.at(from-1) == "て" || r.at(from-1) == "で") {
+			return r.drop(from, len(p))
 		}
-		return r.drop(from, n)
-	}
-	if n, ok := r.says(end-4, "く だ さ い"); ok && end > n+2 && (r.at(end-n-1) == "て" || r.at(end-n-1) == "で") {
-		return r.drop(end-n, n)
-	}
-	if n, ok := r.says(end-3, "下 さ い"); ok && end > n+2 && (r.at(end-n-1) == "て" || r.at(end-n-1) == "で") {
-		return r.drop(end-n, n)
 	}
 	return false
+}
+
+// politeTail takes out the n tokens of a plea, or of thanks, before the marks at the end. Thanks that nothing parts from the rest may be
+// what is asked about.
+func (r *reading) politeTail(from, n int, plea bool) bool {
+	switch before := r.tokens[from-1]; {
+	case before.text == "," && r.composes():
+		return false
+	case before.text == ",":
+		from, n = from-1, n+1
+	case before.text == "." || before.text == "?" || before.text == "!" || strings.HasPrefix(before.text, "\n"):
+		return r.drop(from, len(r.tokens)-from)
+	case before.kind != word && before.kind != number || !plea:
+		return false
+	}
+	return r.drop(from, n)
+}
+
+// composes says that a text asks for a text.
+func (r *reading) composes() bool {
+	return slices.ContainsFunc(r.tokens, func(t token) bool { return composing[t.text] })
 }
 
 // pause says that a mark or the end of a line parts a greeting from what follows.
@@ -157,7 +187,7 @@ func (r *reading) drop(i, n int) bool {
 
 // front writes the ways to ask how something is done in one, and puts what it is done with behind it.
 func (r *reading) front() {
-	for _, p := range [...]string{"how can i", "how could i", "how to"} {
+	for _, p := range howToDo {
 		if n, ok := r.says(0, p); ok && r.instructs(n) {
 			r.tokens = slices.Concat([]token{{text: "how"}, {text: "do"}, {text: "i"}}, r.tokens[n:])
 		}
@@ -166,7 +196,7 @@ func (r *reading) front() {
 		return
 	}
 	for i := 2; i <= 4; i++ {
-		if n, ok := r.says(i+1, "how do i"); ok && r.at(i) == "," && r.instructs(i+1+n) {
+		if n, ok := r.says(i+1, doing); ok && r.at(i) == "," && r.instructs(i+1+n) {
 			end := len(r.tokens)
 			for r.tokens[end-1].kind == mark {
 				end--
@@ -267,14 +297,21 @@ func (r *reading) end() {
 	}
 }
 
+// isQuestion says that the last sentence, or its last clause, asks by its first word.
 func (r *reading) isQuestion() bool {
-	if r.asks || asking[strings.TrimSuffix(r.at(0), exact)] {
-		return true
+	sentence, clause := 0, 0
+	for i := range len(r.tokens) - 1 {
+		switch t := r.at(i); {
+		case t == ".", t == "!", t == "?", strings.HasPrefix(t, "\n"):
+			sentence, clause = i+1, i+1
+		case t == ",", t == ":":
+			clause = i + 1
+		}
 	}
-	for i := range r.tokens {
-		if askingSigns[r.at(i)] {
+	for _, first := range [...]int{sentence, clause} {
+		if asking[strings.TrimSuffix(r.at(first), exact)] {
 			return true
 		}
 	}
-	return false
+	return r.asks || slices.ContainsFunc(r.tokens[sentence:], func(t token) bool { return askingSigns[t.text] })
 }

@@ -195,7 +195,8 @@ func (s *splitter) mark(c rune) {
 		s.begun = false
 	}
 	text := string(c)
-	if k := len(s.r.tokens); k > 0 && s.r.tokens[k-1].kind == mark && (s.r.tokens[k-1].text == text || text == "!" && s.r.tokens[k-1].text == "?") {
+	if k := len(s.r.tokens); k > 0 && s.r.tokens[k-1].kind == mark && strings.ContainsRune(".,!?", c) &&
+		(s.r.tokens[k-1].text == text || text == "!" && s.r.tokens[k-1].text == "?") {
 		return
 	}
 	s.add(mark, text)

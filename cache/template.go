@@ -106,6 +106,9 @@ func (p *Pattern) Skeleton() string { return strings.Join(p.text, "{}") }
 // is within counts as one space. Where the pattern fits in two ways each value ends as early as it can: with the pattern's
 // own text the values make up the text in either, so two texts never share their values.
 func (p *Pattern) Match(text string) (*Match, bool) {
+	if !utf8.ValidString(text) {
+		return nil, false // what would stand in for its bytes stands for others too
+	}
 	text = strings.TrimSpace(spaced(text))
 	first, last := strings.TrimLeft(p.text[0], " "), strings.TrimRight(p.text[len(p.text)-1], " ")
 	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {

@@ -18,7 +18,9 @@ func (s *splitter) word(text string) {
 	switch {
 	case last >= 0 && s.r.tokens[last].kind == number && units[text]:
 		s.add(quoted, text+exact)
-	case strings.ContainsAny(text, `/\_=@<>{}[]|`) || strings.HasPrefix(text, "www."), strings.Contains(text, "::"):
+	case strings.ContainsAny(text, `/\_=@<>{}[]()|`), strings.HasPrefix(text, "www."), strings.HasPrefix(text, "-") && len(text) > 1, strings.Contains(text, "::"):
+		s.add(quoted, text+exact)
+	case caseUnits[strings.ToLower(text)]:
 		s.add(quoted, text+exact)
 	case strings.ContainsFunc(text, unicode.IsDigit):
 		s.figure(text)
@@ -116,7 +118,7 @@ func (r *reading) numbers() {
 		t := &r.tokens[i]
 		switch {
 		case t.kind == number:
-			t.text = r.grouped(t.text)
+			t.text = r.grouped(i)
 			r.amount(i)
 		case t.kind == word && r.english:
 			r.spelt(i)
@@ -125,33 +127,36 @@ func (r *reading) numbers() {
 	}
 }
 
-// spelt writes a number that is spelt out in digits.
+// spelt writes a number that is spelt out in digits. Two that stand side by side are left: "twenty five dollar bills" are two sums.
 func (r *reading) spelt(i int) {
-	text, more, hyphen := strings.Cut(r.at(i), "-")
-	n, ok := numbers[text]
-	if !ok || text == "one" && (r.at(i-1) == "no" || r.at(i+1) == "another") {
+	n, ok := spelling(r.at(i))
+	if !ok || n == 1 && (r.at(i-1) == "no" || r.at(i+1) == "another") {
 		return
 	}
-	if n >= 20 && hyphen {
-		unit, ok := numbers[more]
-		if !ok || unit > 9 {
+	for _, k := range [...]int{i - 1, i + 1} {
+		if _, beside := spelling(r.at(k)); beside || k >= 0 && k < len(r.tokens) && r.tokens[k].kind == number {
 			return
 		}
-		n += unit
-	} else if hyphen {
-		return
-	} else if unit, ok := numbers[r.at(i+1)]; ok && n >= 20 && unit < 10 && unit > 0 {
-		n += unit
-		r.cut(i+1, 1)
 	}
 	r.tokens[i] = token{kind: number, text: strconv.Itoa(n)}
 }
 
-// grouped takes the commas between thousands out: those of two groups or more anywhere, a single one in English, where it
-// is none of a decimal.
-func (r *reading) grouped(text string) string {
+// spelling is the number that a word spells.
+func spelling(text string) (n int, ok bool) {
+	ten, unit, hyphen := strings.Cut(text, "-")
+	if n, ok = numbers[ten]; !hyphen || !ok {
+		return n, ok
+	}
+	more := numbers[unit]
+	return n + more, n >= 20 && more > 0 && more < 10
+}
+
+// grouped takes the commas between thousands out, where a number counts what stands behind it: "100,200" may be two numbers, and in
+// other languages than English a single comma is that of a decimal.
+func (r *reading) grouped(i int) string {
+	text := r.at(i)
 	head, rest, ok := strings.Cut(text, ",")
-	if !ok || len(head) == 0 || len(head) > 3 || head[0] == '0' || !digits(head) {
+	if !ok || len(head) > 3 || strings.HasPrefix(head, "0") || !digits(head) || !r.counts(i+1) {
 		return text
 	}
 	whole, decimals, point := strings.Cut(rest, ".")
@@ -171,6 +176,11 @@ func (r *reading) grouped(text string) string {
 	return text
 }
 
+// counts says that what a number before it counts stands at i.
+func (r *reading) counts(i int) bool {
+	return i < len(r.tokens) && (r.tokens[i].kind == word || r.tokens[i].kind == quoted) && !afterArticle[r.at(i)]
+}
+
 func digits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -185,11 +195,12 @@ func (r *reading) amount(i int) {
 	if r.tokens[i].kind != number {
 		return
 	}
-	if n, ok := r.says(i+1, "percent"); ok {
-		r.tokens[i+n] = token{kind: mark, text: "%"}
-	} else if n, ok := r.says(i+1, "per cent"); ok {
+	switch {
+	case r.at(i+1) == "percent":
 		r.tokens[i+1] = token{kind: mark, text: "%"}
-		r.cut(i+n, 1)
+	case r.at(i+1) == "per" && r.at(i+2) == "cent":
+		r.tokens[i+1] = token{kind: mark, text: "%"}
+		r.cut(i+2, 1)
 	}
 	if name, ok := unitNames[r.at(i+1)]; ok {
 		r.tokens[i+1] = token{kind: quoted, text: name + exact}

@@ -47,7 +47,7 @@ var names = set(`turkey polish march may august china chad
 	hunter mason cooper carter parker taylor baker cook smith king bishop pope bush rice wood stone brown black white green
 	gray grey gates jobs musk ford lincoln dodge jaguar puma mustang beetle fiesta focus visa discover ally matrix
 	acts numbers judges kings romans job mass lent bible lord god cat sky sun star mirror guardian times post economist
-	labour labor liberal conservative republican democrat green independent catholic orthodox`)
+	sie ihr ihre ihnen ihren ihrem ihrer weg essen arm reich morgen labour labor liberal conservative republican democrat green independent catholic orthodox`)
 
 // beings are names that nobody takes for another word, whatever their case, unless an article stands before them.
 var beings = set(`python java ruby perl docker gradle bash angular vue django kotlin scala kubernetes linux android`)
@@ -77,9 +77,12 @@ var numbers = map[string]int{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 
 // currencies that one sign and one code name.
 var currencies = pairs(`€ eur eur eur euro eur euros eur £ gbp gbp gbp`)
 
+// caseUnits are told apart by case alone: bits and bytes, milli and mega.
+var caseUnits = set(`kb mb gb tb pb kbps mbps gbps mw mwh mv ma mpa mj`)
+
 // unitNames are units written out, where a number stands before them.
 var unitNames = pairs(`kilometer km kilometers km kilometre km kilometres km centimeter cm centimeters cm centimetre cm centimetres cm
-	millimeter mm millimeters mm millimetre mm millimetres mm kilogram kg kilograms kg kilo kg kilos kg gram g grams g milligram mg milligrams mg
+	millimeter mm millimeters mm millimetre mm millimetres mm kilogram kg kilograms kg gram g grams g milligram mg milligrams mg
 	milliliter ml milliliters ml millilitre ml millilitres ml kilobyte kB kilobytes kB megabyte MB megabytes MB gigabyte GB gigabytes GB
 	terabyte TB terabytes TB millisecond ms milliseconds ms`)
 
@@ -147,12 +150,15 @@ var working = set(`correct corrected fix edit edited improve polish format title
 // wordingSigns are the same in scripts without spaces.
 var wordingSigns = []string{"翻訳", "訳し", "意味", "言葉", "添削", "校正", "直して", "読み方", "翻译", "翻譯", "意思", "怎么说", "怎麼說", "修改", "改写", "校对", "단어", "번역", "뜻", "교정"}
 
+// composing are words by which a text asks for a text, whose last words may stand at its end.
+var composing = set(`write draft compose email message letter card note sign send text reply schreibe schreib écris écrivez escribe escriba scrivi escreva`)
+
 // nowWords make a question one of its time.
 var nowWords = set(`today today's tonight tonight's tomorrow tomorrow's yesterday yesterday's now nowadays currently current latest recent recently newest
-	upcoming ago soon live breaking presently lately
+	upcoming ago soon presently lately
 	heute gestern morgen jetzt aktuell aktuelle aktuellen aktueller aktuelles derzeit gerade neueste neuesten neulich kürzlich
 	aujourd'hui hier demain maintenant actuellement actuel actuelle actuels récent récente récemment dernier dernière dernières derniers
-	hoy ayer mañana ahora actualmente actual actuales último última últimos últimas reciente recientes recientemente
+	hoy ayer mañana ahora actualmente actuales último última últimos últimas reciente recientes recientemente
 	oggi ieri domani adesso ora attualmente attuale ultimo ultima ultime ultimi recente recenti
 	hoje ontem amanhã agora atualmente atual últimas últimos vandaag gisteren nu momenteel huidige
 	сегодня вчера завтра сейчас текущий последние dziś dzisiaj wczoraj jutro teraz bugün dün yarın şimdi

@@ -63,6 +63,8 @@ type Facts struct {
 	Hold bool `json:"hold,omitempty"`
 	// Visible says that a client has seen a part of the answer (semantics 22).
 	Visible bool `json:"visible,omitempty"`
+	// Elsewhere says that a further tier keeps the contract, where the wait for this one would be long.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 	// Left says that no client waits for the answer (semantics 25).
 	Left bool `json:"left,omitempty"`
 	// Async says that the client accepts an answer later: a job.
@@ -142,6 +144,10 @@ func Decide(f Facts, p Policy) Decision {
 	d := Decision{Action: Retry, Delay: delay, Rule: "retry.on", Reason: "it may be tried again"}
 	if delay > NestWait {
 		d.Action, d.Rule = Wait, "semantics 36"
+	}
+	if f.Elsewhere && delay > NestWait && !f.Async {
+		return Decision{Action: Fail, Delay: stated, Rule: "semantics 36", Reason: "the wait of " + text(delay) + " is longer than is slept in the nest (" +
+			text(NestWait) + "), and another tier keeps the contract"}
 	}
 	if why := f.recess(p); why != "" {
 		return Decision{Action: Queue, Delay: max(delay, NestWait), Rule: why, Reason: "it goes on from its lane"}

@@ -203,7 +203,7 @@ func TestRouteEffects(t *testing.T) {
 func TestFactsAreKeptAs(t *testing.T) {
 	const row = `{"signal":{"http_status":429,"provider_error_type":"tokens","class":"rate_limited","retryable":true,"retry_after_ms":3000,` +
 		`"limit_dimension":"tokens","route_key":"openai","visibility_state":"before_first_token","outcome_known":true,"suggested_lane":"retry_in_place"},` +
-		`"status":429,"end":"failed","hold":true,"visible":true,"left":true,"async":true,"pass":1,"broken":true,"spent":true,"unaffordable":true,"attempt":2,"remaining_ns":5000000000,"roll":0.25}`
+		`"status":429,"end":"failed","hold":true,"visible":true,"elsewhere":true,"left":true,"async":true,"pass":1,"broken":true,"spent":true,"unaffordable":true,"attempt":2,"life":3,"remaining_ns":5000000000,"roll":0.25}`
 	var f decision.Facts
 	if err := json.Unmarshal([]byte(row), &f); err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestFactsAreKeptAs(t *testing.T) {
 	if err != nil || string(again) != row {
 		t.Errorf("%v\n%s\n%s", err, again, row)
 	}
-	if v := reflect.ValueOf(f); v.NumField() != 14 {
+	if v := reflect.ValueOf(f); v.NumField() != 16 {
 		t.Errorf("%d facts: the row above lacks some", v.NumField())
 	}
 	for i := range reflect.TypeFor[decision.Facts]().NumField() {

@@ -83,7 +83,14 @@ func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
 	if !p.Tools || !f.Needs.Tools {
 		return nil
 	}
-	return f.can(t, t.Tools, "fallback.require_equivalent_tools", "tools", "the request has tools")
+	const rule = "fallback.require_equivalent_tools"
+	switch {
+	case f.Needs.Hosted != "" && t.Provider != f.From.Provider:
+		return mismatch(rule, "the request has a tool that %s runs or knows (%s)", f.From.Provider, f.Needs.Hosted)
+	case f.Needs.Parallel && t.Parallel == No:
+		return mismatch(rule, "the request asks for parallel calls, and models.%s has parallel_tools: false", t.Model)
+	}
+	return f.can(t, t.Tools, rule, "tools", "the request has tools")
 }
 
 func (f *Facts) schema(t *Tier, p *Policy) *Skipped {

@@ -54,6 +54,7 @@ type Tier struct {
 	DataBoundary          string
 	ContextTokens         int64
 	Tools, Images, Schema Answer
+	Parallel              Answer // several tools at once
 	// Cost is what the call is expected to cost there, in billionths of a US dollar, where Priced.
 	Cost   int64
 	Priced bool
@@ -72,6 +73,10 @@ type Needs struct {
 	Tools, Images, Schema bool
 	// Held says that it names what its provider keeps for it, which no other provider has.
 	Held string
+	// Hosted names a tool that its provider runs, or knows by its type alone; "": none.
+	Hosted string
+	// Parallel says that it asks for calls of several tools at once.
+	Parallel bool
 	// SameModel says that another model's answer is none: vectors of two models are not comparable.
 	SameModel bool
 }

@@ -71,6 +71,17 @@ func TestContract(t *testing.T) {
 		"the same model": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.Needs.Tools, t.Model, t.ContextTokens = true, "pro-1", 0
 		}, fallback.Next, "", "tiers"},
+		"hosted": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Tools, f.Needs.Hosted, t.Tools = true, "web_search", yes
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
+		"one at a time": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Tools, f.Needs.Parallel, t.Tools, t.Parallel = true, true, yes, no
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
+		"vectors": {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.SameModel = true }, fallback.Mismatch, "fallback_contract_mismatch", "tiers.model"},
+		"lacks": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			t.Lack = &fallback.Lack{Rule: "tiers.prompt", Reason: "no"}
+		}, fallback.Mismatch, "fallback_contract_mismatch", "tiers.prompt"},
+		"reviewed": {func(f *fallback.Facts, _ *fallback.Tier, p *fallback.Policy) { f.Needs.Images, p.Reviewed = true, true }, fallback.Next, "", "tiers"},
 		"no matter": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
 			f.Needs.Tools, t.Tools, p.Tools = true, no, false
 		}, fallback.Next, "", "tiers"},
@@ -155,6 +166,46 @@ func TestOrder(t *testing.T) {
 		}
 		if d.Approval != (p.Approval && d.Action == fallback.Next) {
 			t.Errorf("approval %v of %+v", d.Approval, d)
+		}
+	}
+}
+
+// A call begins at its first tier unless that one cannot keep what is asked; what is only an estimate stands in nobody's way who has no choice.
+func TestStart(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(f *fallback.Facts, p *fallback.Policy)
+		action  fallback.Action
+		tier    string
+		rule    string
+		skipped int
+	}{
+		"usual":        {func(*fallback.Facts, *fallback.Policy) {}, fallback.Next, "pro", "tiers", 0},
+		"nobody knows": {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Tools = true }, fallback.Next, "pro", "tiers", 0},
+		"too long":     {func(f *fallback.Facts, _ *fallback.Policy) { f.Later[0].Tokens = 5000 }, fallback.Next, "flash", "tiers", 1},
+		"all too long": {func(f *fallback.Facts, _ *fallback.Policy) { f.Later[0].Tokens, f.Later[1].Tokens = 5000, 5000 }, fallback.Mismatch, "", "models.context_tokens", 2},
+		"alone":        {func(f *fallback.Facts, _ *fallback.Policy) { f.Later = f.Later[:1]; f.Later[0].Tokens = 5000 }, fallback.Next, "pro", "tiers", 0},
+		"blind":        {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Images, f.Later[0].Images = true, fallback.No }, fallback.Unknown, "", "models.images", 2},
+		"blind, seeing": {func(f *fallback.Facts, _ *fallback.Policy) {
+			f.Needs.Images, f.Later[0].Images, f.Later[1].Images = true, fallback.No, fallback.Yes
+		}, fallback.Next, "flash", "tiers", 1},
+		"blind alone": {func(f *fallback.Facts, _ *fallback.Policy) {
+			f.Later, f.Needs.Images = f.Later[:1], true
+			f.Later[0].Images = fallback.No
+		}, fallback.Mismatch, "", "models.images", 1},
+		"not allowed": {func(f *fallback.Facts, p *fallback.Policy) {
+			f.Needs.Images, f.Later[0].Images, f.Later[1].Images, p.Allowed = true, fallback.No, fallback.Yes, false
+		}, fallback.Mismatch, "", "models.images", 1},
+		"by its owner": {func(f *fallback.Facts, p *fallback.Policy) {
+			f.Needs.Images, f.Later[0].Images, f.Later[1].Images, p.Approval = true, fallback.No, fallback.Yes, true
+		}, fallback.Next, "flash", "tiers", 1},
+		"none": {func(f *fallback.Facts, _ *fallback.Policy) { f.Later = nil }, fallback.None, "", "tiers", 0},
+	} {
+		f, p := failed(), usual()
+		f.Later = []fallback.Tier{tier("pro"), tier("flash")}
+		c.change(f, p)
+		d := fallback.Start(f, p)
+		if d.Action != c.action || d.Tier != c.tier || d.Rule != c.rule || len(d.Skipped) != c.skipped || d.Approval != (name == "by its owner") {
+			t.Errorf("%s: %+v", name, d)
 		}
 	}
 }

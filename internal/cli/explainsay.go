@@ -127,7 +127,7 @@ func sayFallback(line func(name, text string), f *explain.Fallback) {
 	if f == nil {
 		return
 	}
-	line("fallback", f.Words+" (decided only: this version sends it to no other)")
+	line("fallback", f.Words)
 	for i := range f.Skipped {
 		s := &f.Skipped[i]
 		line("  tier "+s.Tier, s.Reason+" ["+s.Rule+"], condition "+s.Condition)

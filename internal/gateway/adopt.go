@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"time"
 
@@ -190,7 +191,7 @@ func (c *call) adopted(s *sighting) *Error {
 	c.seen = s
 	s.mu.Lock()
 	e, answer, record, spilled := s.e, s.answer, s.record, s.spilled
-	attempts, last := s.attempts, s.last
+	attempts, last, byTier := s.attempts, s.last, s.byTier
 	s.mu.Unlock()
 	switch {
 	case e != nil && e.tryHold():
@@ -209,8 +210,8 @@ func (c *call) adopted(s *sighting) *Error {
 	if c.resume && !mutant.On("resume-other-execution") {
 		return errStreamLost
 	}
-	if attempts > 0 {
-		c.remembers(s.id)
+	if c.course.several() && byTier != nil {
+		c.course.tries = maps.Clone(byTier)
 	}
 	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
 		c.noteHeld(s, "semantics 37")

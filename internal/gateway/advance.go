@@ -14,7 +14,9 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // From one tier to the next, as package fallback decides it: before anything is written, while a call waits to be admitted, and
@@ -87,7 +89,7 @@ func (c *call) passLeg() *Error {
 // starts decides at which tier the call begins: the first whose contract holds. The zero Decision is the first, which is asked nothing.
 func (c *call) starts() fallback.Decision {
 	k := c.course
-	if c.target.tool || !k.several() && c.plainStart() {
+	if c.target.tool || mutant.On("sent-before-contract") || !k.several() && c.plainStart() {
 		return fallback.Decision{}
 	}
 	f := Failing{Endpoint: c.spec.Endpoint, Body: c.body, Reviewed: c.job != nil && c.job.Life.Generation > 1}
@@ -125,7 +127,7 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 func (c *call) plainStart() bool {
 	l := c.course.leg()
 	m := c.g.policy.Known(l.sends)
-	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.Images) && !no(m.JSONSchema))
+	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.JSONSchema))
 }
 
 func no(b *bool) bool { return b != nil && !*b }
@@ -173,22 +175,28 @@ func (e *execution) tell() {
 	e.course.notes = nil
 }
 
-// elsewhere decides whether a tier behind the present one may answer, and puts that on record.
-func (e *execution) elsewhere(f Failing) fallback.Decision {
+// would decides whether a tier behind the present one may answer. Nothing of it is on record.
+func (e *execution) would(f Failing) fallback.Decision {
 	k := e.course
-	if !k.several() {
+	if k.at+1 >= len(k.legs) {
 		return fallback.Decision{Action: fallback.None}
 	}
 	o := k.asked
 	f.Endpoint, f.Body, f.Billed = o.spec.Endpoint, o.body, e.purse.billed
 	f.Left, f.Remaining = e.job == nil && (e.attached() == 0 || e.stopped()), e.budget.Remaining(time.Now())
 	f.Reviewed = e.job != nil && e.job.Life.Generation > 1
-	first := k.facts(e.g.policy, o, 0)
-	facts := f.facts(k.wants(o), first[0], first[k.at+1:])
-	d := fallback.Decide(&facts, fallbackPolicy(e.wf, &f))
+	all := k.facts(e.g.policy, o, 0)
+	facts := f.facts(k.wants(o), all[0], all[k.at+1:])
+	return fallback.Decide(&facts, fallbackPolicy(e.wf, &f))
+}
+
+// elsewhere decides whether a tier behind the present one may answer, and puts that on record.
+func (e *execution) elsewhere(f Failing) fallback.Decision {
+	d := e.would(f)
 	if d.Action == fallback.None {
 		return d
 	}
+	k := e.course
 	k.skipped(d.Skipped)
 	k.noted(e.g, e.opID(), e.wf.Name, &d)
 	e.mu.Lock()
@@ -199,6 +207,34 @@ func (e *execution) elsewhere(f Failing) fallback.Decision {
 		e.tell()
 	}
 	return d
+}
+
+// elsewhereNow says that another tier may answer at once what this one would only after a long wait.
+func (e *execution) elsewhereNow(o *outcome) bool {
+	d := e.would(failing(e, o))
+	return d.Action == fallback.Next && !d.Approval
+}
+
+func failing(e *execution, o *outcome) Failing {
+	return Failing{Failure: FailureWord(o.signal), Visible: o.visible, Held: o.end == ledger.AttemptUnknown && e.op.Head().Hold}
+}
+
+// declines reports whether a tier that answers by a refusal of its provider's policy on content is followed by another one: where
+// fallback.on lists content_filter, and one keeps the contract. The last one's refusal is the answer.
+func (e *execution) declines() bool {
+	if !e.course.several() || !slices.Contains(e.wf.Fallback.On, string(signal.ContentFilter)) {
+		return false
+	}
+	d := e.would(Failing{Failure: string(signal.ContentFilter)})
+	return d.Action == fallback.Next && !d.Approval
+}
+
+// declined is an answer that is a refusal.
+func (e *execution) declined(resp *upstream.Response, body []byte) *outcome {
+	const reason = "the provider declined to answer by its policy on content"
+	return &outcome{verdict: verdict{end: ledger.AttemptFailed, status: resp.Status, kind: string(signal.ContentFilter), reason: reason, rule: "fallback.on",
+		signal: signal.Signal{Class: signal.ContentFilter, ProviderErrorType: string(signal.ContentFilter), OutcomeKnown: true}},
+		document: slices.Clone(body), at: time.Now(), how: ending{reveal: &head{status: resp.Status, header: resp.Header}}}
 }
 
 // leaves puts the present tier on the trail, as one that did not answer.
@@ -308,13 +344,16 @@ func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 	if !e.course.several() {
 		return false, false
 	}
-	o.elsewhere = e.elsewhere(Failing{Failure: FailureWord(o.signal), Visible: o.visible, Held: o.end == ledger.AttemptUnknown && e.op.Head().Hold})
+	o.elsewhere = e.elsewhere(failing(e, o))
 	return e.advance(o, o.elsewhere)
 }
 
 // advance has the next tier that may answer make an attempt, behind one whose tier failed. sent says that it is
 // durable, over that the operation has ended.
 func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
+	if o.visible { // it has answered, as far as it did
+		return false, false
+	}
 	e.leaves(failedStop(o))
 	if d.Action != fallback.Next || d.Approval {
 		return false, false
@@ -324,9 +363,11 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 		return false, false
 	}
 	e.logEnd(o.verdict)
-	e.yieldPlace(o)
+	if !mutant.On("tier-slot-leaked") {
+		e.yieldPlace(o)
+	}
 	e.clear()
-	ready := e.boardNext(d, failedStop(o).word)
+	ready := e.boardNext(d, failedStop(o).word, e.job == nil)
 	e.work()
 	if !ready {
 		return false, false
@@ -334,8 +375,8 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	return e.sendNext(o)
 }
 
-// boardNext goes from tier to tier until one has a place for the call.
-func (e *execution) boardNext(d fallback.Decision, reason string) bool {
+// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one, if it may.
+func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
 		to := k.index(d.Tier)
@@ -347,7 +388,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string) bool {
 		}
 		reason = string(refusal.Code)
 		d = e.elsewhere(afterRefusal(refusal.Code))
-		if d.Action != fallback.Next && b != nil && b.patient && e.job == nil && b.wait <= e.patience() { // no tier is left
+		if d.Action != fallback.Next && waits && b != nil && b.patient && b.wait <= e.patience() { // no tier is left
 			if b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience())); b == nil && err == nil {
 				e.next.Trigger = "fallback: " + reason
 				return true
@@ -366,6 +407,7 @@ func (e *execution) enterLeg(to int) (*Error, *barred) {
 	l, o := k.leg(), k.asked
 	e.request, e.target = o.outbound(l), l.to
 	e.next = o.attempt(l)
+	e.markMetadata()
 	e.nest = nest{rules: e.nest.rules, tier: l.tier, route: e.g.routes.GetAt(e.g.epoch, e.next.Route, e.nest.rules.breaker, e.wf.Retry.Share),
 		priority: e.nest.priority, class: e.nest.class}
 	e.at.Store(l.tier)
@@ -389,7 +431,7 @@ func (e *execution) boardElse(b *barred) bool {
 		return false
 	}
 	e.purse.drop()
-	return e.boardNext(d, string(refusal.Code))
+	return e.boardNext(d, string(refusal.Code), false)
 }
 
 // nobody is what a call hears that every tier has refused.
@@ -397,11 +439,6 @@ func (c *call) nobody(refusal *Error) *Error {
 	o := &outcome{how: ending{fail: refusal}}
 	c.exec.unanswered(o)
 	return o.how.fail
-}
-
-// uncontracted ends a call of which no tier keeps the contract, or one that does only by its owner's word.
-func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
-	return c.turnedAway(c.nobody(refusal))
 }
 
 // sendNext makes the attempt at the tier that has a place for it durable.
@@ -425,7 +462,7 @@ func (e *execution) sendNext(o *outcome) (sent, over bool) {
 // one stays that one's.
 func (e *execution) unanswered(o *outcome) {
 	n, sent := e.course.tried()
-	if n < 2 || !sent || e.job != nil && o.elsewhere.Approval {
+	if n < 2 || !sent || e.job != nil { // whoever fetches a job's result gets the last tier's own
 		return
 	}
 	code, text := CodeAllTiersFailed, "no tier has answered: "

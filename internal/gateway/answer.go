@@ -99,6 +99,9 @@ func (c *call) headers(h *head) {
 	out := c.w.Header()
 	if c.bridging {
 		c.operation(out) // as trailers
+		if !h.failed {
+			c.exec.degraded(out)
+		}
 		if c.replay {
 			c.set(out, "Idempotency-Replayed", "true")
 		}
@@ -251,6 +254,9 @@ func (c *call) replayStored(s *stored) *Error {
 	c.set(out, "Holdfast-Source", "replay")
 	c.set(out, "Holdfast-Attempts", strconv.Itoa(s.tries))
 	c.set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
+	if s.answer.Source != "" {
+		c.set(out, "Holdfast-Original-Source", s.answer.Source)
+	}
 	if s.model[0] != "" {
 		c.set(out, "Holdfast-Requested-Model", s.model[0])
 		c.set(out, "Holdfast-Served-Model", s.model[1])

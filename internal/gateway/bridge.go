@@ -13,7 +13,7 @@ import (
 
 // bridged are the facts that travel as trailers once the head has gone out before them (semantics 23).
 var bridged = []string{"Holdfast-Intent", "Holdfast-Source", "Holdfast-Attempts", "Holdfast-Requested-Model", "Holdfast-Served-Model",
-	"Holdfast-Error", "Holdfast-Fallback", "Holdfast-Fallback-Reason", "Holdfast-Cache", "Holdfast-Safe-To-Retry", "Holdfast-Stored", "Idempotency-Replayed"}
+	"Holdfast-Error", "Holdfast-Fallback", "Holdfast-Fallback-Reason", "Holdfast-Cache", "Holdfast-Notice", "Holdfast-Trail", "Holdfast-Safe-To-Retry", "Holdfast-Stored", "Idempotency-Replayed"}
 
 // bridgeAfter is when a silent wait is bridged: before the client's own patience is half over.
 func (c *call) bridgeAfter() time.Duration {

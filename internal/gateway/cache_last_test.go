@@ -3,10 +3,14 @@ package gateway_test
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -57,7 +61,7 @@ func said(t *testing.T, a *answered) string {
 // What finally fails is answered by a template, by meaning, by a fixed text, in this order; it is on record as the failure that
 // it is, and its key is free (semantics 14).
 func TestLastResort(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	made := r.cachedFor(question("charm", "Why buy the lamp?"))
 	r.down(`{"status":503}`)
 	a := r.must(question("charm", "Why  buy the lamp? ").key("k1"), 200)
@@ -69,15 +73,11 @@ func TestLastResort(t *testing.T) {
 	if rec.Outcome != ledger.OutcomeFailed || rec.Answer != nil || !rec.ClaimUntil.IsZero() || rec.Attempt != 1 {
 		t.Errorf("settled %s with %+v until %s, %d attempts", rec.Outcome, rec.Answer, rec.ClaimUntil, rec.Attempt)
 	}
-	noted := ""
-	for _, e := range r.history(rec.ID) {
-		if strings.Contains(e.Reason, made.header.Get("Holdfast-Intent")) {
-			noted = e.Rule
-		}
-	}
-	if noted != "semantics 14" {
-		t.Error("the history does not say what its client was given")
-	}
+	wait(t, func() bool { // the history says what its client was given
+		return slices.ContainsFunc(r.history(rec.ID), func(e ledger.Event) bool {
+			return strings.Contains(e.Reason, made.header.Get("Holdfast-Intent")) && e.Rule == "semantics 14"
+		})
+	})
 	b := r.must(question("charm", "Why buy the lamp?").key("k1"), 200)
 	if b.header.Get("Idempotency-Replayed") != "" || b.header.Get("Holdfast-Intent") == rec.ID {
 		t.Errorf("the same key replays an answer that was not made for it: %v", b.header)
@@ -94,7 +94,7 @@ func TestLastResort(t *testing.T) {
 
 // By its meaning an answer is found as well where a temperature was left out: what counts is that there is one at all.
 func TestLastResortByMeaning(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	q := question("last", "Which sizes are there?").vary(`"temperature":0,`, ``)
 	r.cachedFor(q)
 	r.source(r.must(q, 200), "openai")
@@ -111,7 +111,7 @@ func TestLastResortByMeaning(t *testing.T) {
 
 // A fixed text comes in the form of each API, plain and as a stream.
 func TestDefaultInEachForm(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	r.down(`{"status":503}`)
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{"model":"gpt-5","messages":[{"role":"user","content":"q"}]}`,
@@ -142,7 +142,7 @@ func TestDefaultInEachForm(t *testing.T) {
 
 // What is the client's own fault, what is open, and what waits in a lane is not answered by something else.
 func TestNoLastResort(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	for op, c := range map[string]struct {
 		step   string
 		q      request
@@ -168,7 +168,7 @@ func TestNoLastResort(t *testing.T) {
 
 // Who is refused before anything is written is answered as well, and nothing is written of it.
 func TestLastResortOfARefusal(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	r.always("busy", `{"hold":"gate"}`)
 	var all sync.WaitGroup
 	all.Go(func() { r.must(question("narrow", "op=busy"), 200) })
@@ -187,7 +187,7 @@ func TestLastResortOfARefusal(t *testing.T) {
 
 // Requests with one key that wait for one execution all get what stands in its place, and the next one runs.
 func TestLastResortOfFollowers(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	r.script("all", `{"hold":"gate","status":503}`)
 	q := question("always", "op=all")
 	var all sync.WaitGroup
@@ -206,7 +206,7 @@ func TestLastResortOfFollowers(t *testing.T) {
 
 // The index is the ledger's: a restart keeps it, a purge empties both, and what is over is found no more.
 func TestCacheOutlivesItsProcess(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	byMeaning, byTemplate := question("first", "is it kept?"), question("charm", "Why buy the lamp?")
 	r.cachedFor(byMeaning)
 	made := r.cachedFor(byTemplate)
@@ -231,7 +231,7 @@ func TestCacheOutlivesItsProcess(t *testing.T) {
 
 // A purge that another process made counts here too: the log decides, not the index.
 func TestCacheRowDecides(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	q := question("first", "is it there?")
 	id := r.cachedFor(q).header.Get("Holdfast-Intent")
 	if err := r.store.Uncache(context.Background(), []ledger.CachedRef{{Intent: id, Kind: ledger.CachedSemantic}}); err != nil {
@@ -242,7 +242,7 @@ func TestCacheRowDecides(t *testing.T) {
 
 // A workflow keeps no more entries than it may: the oldest go, with their rows.
 func TestCacheBound(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	for _, text := range []string{"question one", "question two", "question three"} {
 		r.cachedFor(question("small", text))
 	}
@@ -253,9 +253,105 @@ func TestCacheBound(t *testing.T) {
 
 // An embedder that does not answer costs a look-up, and no call.
 func TestCacheWithoutEmbedder(t *testing.T) {
-	r := newRig(t, withCache)
+	r := cacheRig(t)
 	q := question("first", "is it known?")
 	r.cachedFor(q)
 	r.fails("embeddings", `{"status":503}`)
 	r.source(r.must(question("first", "is it  known?"), 200), "openai")
+}
+
+// Behind a bridge the head has gone out: what stands in an answer's place follows it where it has the form that was promised,
+// with its facts in trailers.
+func TestLastResortBehindABridge(t *testing.T) {
+	r := cacheRig(t)
+	r.always("slow", `{"hold":"gate","status":503}`)
+	resp, err := r.open(question("bridged", "op=slow").streams())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	first := make([]byte, 1)
+	if _, err := resp.Body.Read(first); err != nil || first[0] != ':' {
+		t.Fatalf("%q %v", first, err)
+	}
+	if err := r.sim.WaitHeld(t.Context(), "gate", 1); err != nil {
+		t.Fatal(err)
+	}
+	r.sim.Release("gate")
+	rest, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(rest), "We are busy just now.") || !strings.Contains(string(rest), "data: [DONE]") {
+		t.Errorf("%s %v", rest, err)
+	}
+	if h := resp.Trailer; h.Get("Holdfast-Source") != "default" || h.Get("Holdfast-Error") != "all_tiers_failed" || h.Get("Holdfast-Fallback-Reason") != "all_tiers_failed" {
+		t.Errorf("%v", h)
+	}
+}
+
+// A reload leaves the index as it is, and what the policy says by then counts: a shorter ttl ends what is older, a workflow
+// without a cache finds nothing.
+func TestCacheOverAReload(t *testing.T) {
+	r := cacheRig(t)
+	q := question("first", "is it there?")
+	r.cachedFor(q)
+	reload := func(yaml string) {
+		t.Helper()
+		cfg, faults := policy.Parse("test.yaml", []byte(strings.ReplaceAll(yaml, "SIM", r.sim.URL())), os.LookupEnv)
+		if cfg == nil {
+			t.Fatal(faults[len(faults)-1])
+		}
+		if err := r.gw.Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const was = "cache: {first: true, semantic: {embedder: main}}"
+	reload(strings.Replace(caching, was, "cache: {first: true, semantic: {embedder: main, threshold: 0.9}}", 1))
+	r.source(r.must(q, 200), "cache:semantic")
+	reload(strings.Replace(caching, was, "mode: enforce", 1))
+	r.source(r.must(q, 200), "openai")
+	reload(caching)
+	r.source(r.must(q, 200), "cache:semantic")
+	reload(strings.Replace(caching, was, "cache: {first: true, semantic: {embedder: main, ttl: 1ms}}", 1))
+	r.source(r.must(q, 200), "openai")
+	// Behind an alias stands another model by now.
+	reload(strings.Replace(caching, was, was+"\n    tiers: [{name: pro, provider: openai, model: gpt-5-mini}]", 1))
+	r.source(r.must(q, 200), "pro")
+}
+
+// What has a provider act is held where its outcome is unknown: nothing stands in for it.
+func TestNoLastResortForWhatIsHeld(t *testing.T) {
+	r := cacheRig(t)
+	r.always("held", "cut:2")
+	q := question("charm", "op=held").streams().vary(`"model"`, `"conversation":"c","model"`)
+	a := r.do(q)
+	if a.header.Get("Holdfast-Source") == "default" || strings.Contains(string(a.body), "We are busy") {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+}
+
+// An answer stands for those of the tier that gave it: given first it is only where that tier, or one of its class, would be asked
+// first; as the last resort wherever it might have answered.
+func TestCacheOfATier(t *testing.T) {
+	r := cacheRig(t)
+	down := func(model string, times int) {
+		t.Helper()
+		if err := r.sim.AddRules(sim.Rule{Match: sim.Match{Endpoint: "chat.completions", Model: model}, Steps: []sim.Step{r.step(`{"status":503}`)}, Times: times}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, workflow := range []string{"apart", "equal"} {
+		q := question(workflow, "is it there?")
+		down("gpt-5", 1)
+		r.source(r.cachedFor(q), "flash")
+		want := "pro"
+		if workflow == "equal" {
+			want = "cache:semantic"
+		}
+		r.source(r.must(q, 200), want)
+	}
+	down("gpt-5", -1)
+	down("gpt-5-mini", -1)
+	r.source(r.must(question("apart", "is it  THERE?").with("Holdfast-Owner", ""), 200), "cache:semantic")
+	if a := r.must(question("apart", "and this?"), 502); a.code() != "all_tiers_failed" {
+		t.Errorf("%v", a.header)
+	}
 }

@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
@@ -54,6 +52,21 @@ workflows:
     retry: {max_attempts: 1}
     bulkhead: {max_concurrent: 1}
     cache: {default: "We are busy just now."}
+  bridged:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    bridge_after: 20ms
+    cache: {default: "We are busy just now."}
+  apart:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: openai, model: gpt-5}, {name: flash, provider: openai, model: gpt-5-mini}]
+    cache: {first: true, semantic: {embedder: main}}
+  equal:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: openai, model: gpt-5, quality_class: a}, {name: flash, provider: openai, model: gpt-5-mini, quality_class: a}]
+    cache: {first: true, semantic: {embedder: main}}
   always:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
@@ -63,39 +76,13 @@ workflows:
 `
 
 func cacheRig(t *testing.T) *rig {
+	t.Helper()
+	// The embedder's connections, which nobody needs any more, are the default transport's.
+	t.Cleanup(func() { http.DefaultTransport.(*http.Transport).CloseIdleConnections() })
 	return newRig(t, withCache)
 }
 
-func withCache(c *rigConfig) {
-	c.yaml, c.embedder = caching, func(r *rig) gateway.Embedder { return embedder{r.sim} }
-}
-
-// embedder asks the simulator.
-type embedder struct{ sim *sim.Server }
-
-func (e embedder) Space() string { return "sim" }
-
-func (e embedder) Embed(ctx context.Context, text string) ([]float32, error) {
-	body, err := json.Marshal(map[string]string{"model": "text-embedding-3-small", "input": text})
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, "POST", e.sim.URL()+"/v1/embeddings", bytes.NewReader(body))
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Authorization", "Bearer sk-a")
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	var out struct{ Data []struct{ Embedding []float32 } }
-	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil || len(out.Data) != 1 {
-		return nil, fmt.Errorf("%d, %w", resp.StatusCode, err)
-	}
-	return out.Data[0].Embedding, nil
-}
+func withCache(c *rigConfig) { c.yaml = caching }
 
 // question is a chat of one tenant with temperature 0.
 func question(workflow, text string) request {
@@ -219,6 +206,7 @@ func TestCacheFirstIsForOneAnswer(t *testing.T) {
 	absent := question("first", "tell me a joke").vary(`"temperature":0,`, ``)
 	tools := question("first", "order it").vary(`"temperature":0`, `"temperature":0,"tools":[{"type":"function","function":{"name":"order","parameters":{}}}],"tool_choice":"none"`)
 	told := question("first", "and now?").vary(`"messages":[`, `"messages":[{"role":"user","content":"order it"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"order","arguments":"{}"}}]},{"role":"tool","tool_call_id":"c","content":"done"},`)
+	r.cachedFor(absent) // for the last resort
 	for _, q := range []request{absent, tools, told} {
 		if n := r.upstream(func() {
 			for range 3 {

@@ -11,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/holdfast-ai/holdfast/cache"
+	"github.com/holdfast-ai/holdfast/internal/embed"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
@@ -34,27 +35,18 @@ type template struct {
 }
 
 type semantic struct {
-	embedder  Embedder
+	embedder  embed.Embedder
 	threshold float64
 	ttl       time.Duration
 }
 
-// Embedder turns a text into a vector. It is safe for concurrent use, and bounds its own time.
-type Embedder interface {
-	Embed(ctx context.Context, text string) ([]float32, error)
-	// Space names what made a vector: those of two spaces have nothing to say to each other.
-	Space() string
-}
-
 // caches compiles the caches of a configuration, by workflow.
-func (g *Gateway) caches(cfg *policy.Config) (map[string]*caching, error) {
-	byName, embedders := map[string]*caching{}, map[string]Embedder{}
-	if g.embedders != nil {
-		var err error
-		if embedders, err = g.embedders(cfg); err != nil {
-			return nil, err
-		}
+func caches(cfg *policy.Config) (map[string]*caching, error) {
+	embedders, err := embed.Open(cfg)
+	if err != nil {
+		return nil, err
 	}
+	byName := map[string]*caching{}
 	for i := range cfg.Workflows {
 		w := &cfg.Workflows[i]
 		c, err := newCaching(&w.Cache, embedders)
@@ -69,7 +61,7 @@ func (g *Gateway) caches(cfg *policy.Config) (map[string]*caching, error) {
 }
 
 // newCaching is nil where there is nothing to find.
-func newCaching(p *policy.Cache, embedders map[string]Embedder) (*caching, error) {
+func newCaching(p *policy.Cache, embedders map[string]embed.Embedder) (*caching, error) {
 	c := &caching{first: p.First, sampled: p.Sampled, text: p.Default}
 	for i := range p.Template {
 		t := &p.Template[i]
@@ -81,9 +73,7 @@ func newCaching(p *policy.Cache, embedders map[string]Embedder) (*caching, error
 	}
 	if s := p.Semantic; s != nil {
 		c.bounds.Entries = s.MaxEntries
-		if e := embedders[s.Embedder]; e != nil {
-			c.semantic = &semantic{e, s.Threshold, s.TTL}
-		}
+		c.semantic = &semantic{embedders[s.Embedder], s.Threshold, s.TTL} // check has looked for the name
 	}
 	if len(c.templates) == 0 && c.semantic == nil && c.text == "" {
 		return nil, nil
@@ -191,7 +181,7 @@ func (a *asked) match() (*cache.Match, time.Duration) {
 }
 
 // embed is the text's vector, made once.
-func (m *meaning) embed(ctx context.Context, by Embedder) (cache.Vector, error) {
+func (m *meaning) embed(ctx context.Context, by embed.Embedder) (cache.Vector, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.vector.Steps != nil || m.failed != nil {

@@ -90,7 +90,9 @@ type call struct {
 	question *asked // what an earlier answer is found by, once it was looked at
 	looked   bool
 
-	job *queue.Job // whose worker this call is
+	job    *queue.Job // whose worker this call is
+	unmet  string     // the policy's word for why no tier keeps the contract of a job
+	review bool       // it is written down for its owner
 
 	through  *nest // of a call that is passed on
 	definite bool  // a passed answer proves that nothing happened (semantics 3)

@@ -163,6 +163,7 @@ func (o *outcome) settling(e *execution) string {
 // recordSeen tells the sighting how its operation ended.
 func (e *execution) recordSeen(answer *stored, unknown bool, hold, last *held) {
 	if e.seen != nil {
+		e.seen.tried(e.course.tries)
 		e.seen.ended(answer, unknown, e.attempts()+e.inherited, hold, last)
 	}
 }

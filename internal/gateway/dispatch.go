@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -57,12 +58,12 @@ func (c *call) outbound() *upstream.Request { return c.original().outbound(c.cou
 
 // markMetadata writes into a chat completion that is stored by what it is found again, where the workflow wants that (reconcile.metadata). The
 // fingerprint is of what was asked; the log says what was added to it. The mark is of this operation alone: the key may come again.
-func (c *call) markMetadata() {
-	r, e := c.wf.Reconcile, c.exec
-	if r == nil || !r.Metadata || c.target.tool || c.endpointName() != "chat.completions" || !e.op.Head().Hold {
+func (e *execution) markMetadata() {
+	r := e.wf.Reconcile
+	if r == nil || !r.Metadata || e.target.tool || e.spec.Endpoint != wire.Chat || e.course.leg().crosses != nil || !e.op.Head().Hold {
 		return
 	}
-	value := idempotency.OutboundKey(c.g.secret, e.op.ID())
+	value := idempotency.OutboundKey(e.g.secret, e.op.ID())
 	body, ok := provider.Mark(e.request.Body, value)
 	if !ok {
 		return
@@ -118,7 +119,7 @@ func (c *call) run() *Error {
 		return c.nobodyWaits()
 	}
 	e.request, e.target = c.outbound(), c.target
-	c.markMetadata()
+	e.markMetadata()
 	if e.key == "" {
 		e.key = e.op.ID()
 		c.g.registry.join(e.key, e)

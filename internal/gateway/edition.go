@@ -37,7 +37,7 @@ func (g *Gateway) edition(cfg *policy.Config) (*edition, error) {
 	if e.keyers, err = keyers(cfg); err != nil {
 		return nil, err
 	}
-	if e.caches, err = g.caches(cfg); err != nil {
+	if e.caches, err = caches(cfg); err != nil {
 		return nil, err
 	}
 	e.nests = nests(cfg, e.providers, e.common)

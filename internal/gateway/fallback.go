@@ -98,7 +98,7 @@ func tierFacts(cfg *policy.Config, t *policy.Tier, name, model, endpoint string,
 		v.Wire = p.Type
 	}
 	m := cfg.Known(model)
-	v.Tools, v.Images, v.Schema = said(m.Tools), said(m.Images), said(m.JSONSchema)
+	v.Tools, v.Images, v.Schema, v.Parallel = said(m.Tools), said(m.Images), said(m.JSONSchema), said(m.ParallelTools)
 	if m.ContextTokens != nil {
 		v.ContextTokens = *m.ContextTokens
 	}

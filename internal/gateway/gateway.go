@@ -35,9 +35,6 @@ type Config struct {
 	// MCP answers /mcp/{server}; nil: not found.
 	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
-	// Embedders makes the embedders of a configuration, by name; "" is the one of a semantic cache that names none. nil: no
-	// answer is found by its meaning.
-	Embedders func(*policy.Config) (map[string]Embedder, error)
 	// Callbacks sends callbacks; nil: one that resolves names as the system does.
 	Callbacks CallbackSender
 	Logger    *slog.Logger
@@ -53,8 +50,6 @@ type Gateway struct {
 	mcp      func(http.ResponseWriter, *http.Request, MCPCaller)
 	observer Observer
 	logger   *slog.Logger
-
-	embedders func(*policy.Config) (map[string]Embedder, error)
 
 	salt   []byte // of tenants made from forwarded credentials
 	secret []byte // of outbound keys (semantics 17)
@@ -89,7 +84,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
-		observer: c.Observer, logger: c.Logger, routes: c.Routes, embedders: c.Embedders, replays: newReplayCache(replayBytes)}
+		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
 	}

@@ -20,7 +20,7 @@ func (g *Gateway) Holding() (h Holding) {
 	h.Working, h.Memory = g.working.Load(), g.mem.Used()
 	seen := map[*drains]bool{}
 	for _, r := range g.current.Load().allRules() {
-		for _, t := range r.tiers {
+		for _, t := range r.all() {
 			if !seen[t.drains] {
 				seen[t.drains] = true
 				h.Drains += t.drains.count()

@@ -45,10 +45,13 @@ func (c *call) instead(refusal *Error) bool {
 	if !excused[refusal.Code] || refusal.Open {
 		return false
 	}
-	if refusal.Err != nil {
-		c.g.logger.Warn("a call has failed", "code", string(refusal.Code), "intent", refusal.Intent, "workflow", c.workflow(), "error", refusal.Err)
+	if !c.lastResort(refusal.Code) {
+		return false
 	}
-	return c.lastResort(refusal.Code)
+	if refusal.Err != nil {
+		c.g.logger.Warn("what failed was answered in its place", "code", string(refusal.Code), "intent", refusal.Intent, "workflow", c.workflow(), "error", refusal.Err)
+	}
+	return true
 }
 
 // lastResort looks for what may stand in the place of an answer: template, meaning, fixed text.

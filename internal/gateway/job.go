@@ -287,7 +287,7 @@ func (c *call) claimJob() *Error {
 func (c *call) runJob() *Error {
 	e := c.exec
 	e.request, e.target = c.outbound(), c.target
-	c.markMetadata()
+	e.markMetadata()
 	c.attend()
 	c.admitted = false // the execution gives the place back
 	e.run()
@@ -315,6 +315,8 @@ func (c *call) unstarted(err *Error) queue.Rest {
 		rest.Condition, rest.Impossible = decision.QuotaOrSpendExhausted, err.Wait == 0
 	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
 		rest.Wait = max(err.Wait, time.Second)
+	case CodeContract:
+		rest.Condition, rest.Impossible = c.unmet, true
 	default: // its request is none
 		rest.Impossible = true
 	}

@@ -92,6 +92,9 @@ func (o *original) ready(l *leg) *fallback.Lack {
 			return &fallback.Lack{Rule: "tiers.prompt", Reason: "its prompt does not fit the request: " + err.Error()}
 		}
 		out.body = body
+		if mutant.On("tier-prompt-shared") {
+			o.body = body
+		}
 	}
 	if l.crosses != nil {
 		made, err := l.crosses.request(o, out.body, l.sends)

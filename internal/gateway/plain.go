@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -100,6 +101,9 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	}
 	if p.ServedModel != "" {
 		e.serves(e.target.hidden.Text(p.ServedModel))
+	}
+	if e.declines() && provider.Declined(said) {
+		return e.declined(resp, body)
 	}
 	e.succeed(resp, success{body: body, usage: p.Usage, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool})
 	return nil
@@ -231,6 +235,10 @@ func (v *verdict) inside(kind string, external bool) {
 // passError is an error in the provider's own words, under the status that it stands for.
 func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) *outcome {
 	v.status = status
+	if e.course.leg().crosses != nil { // its words are in another format than the client's
+		resp.Header = jsonHeader(resp.Header)
+		body = (&provider.Error{Code: v.kind, Status: status, Message: cmp.Or(v.signal.Message, v.reason)}).Body(&e.spec)
+	}
 	o := &outcome{verdict: v, document: maskCredentials(e.request, body), at: time.Now()}
 	o.how.reveal = &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	if e.seen != nil {

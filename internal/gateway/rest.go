@@ -31,7 +31,7 @@ func (e *execution) inPass() int {
 
 // inTier counts the attempts on the present tier over the operation's whole life, adopted ones included (semantics 37).
 func (e *execution) inTier() int {
-	if k := e.course; k.tries != nil {
+	if k := e.course; k.tries != nil && !mutant.On("tiers-count-together") {
 		return k.tries[k.leg().name]
 	}
 	return e.attempts() + e.inherited
@@ -52,6 +52,9 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	lane, why := e.job.Rules.Lane(d.Condition), d
 	if other := e.job.Rules.Lane(o.elsewhere.Condition); other != "" && (lane == "" || other == intent.LaneReview) { // semantics 37
 		lane, why.Condition, why.Rule, why.Reason = other, o.elsewhere.Condition, o.elsewhere.Rule, o.elsewhere.Reason
+	}
+	if o.elsewhere.Approval {
+		lane, why.Condition, why.Rule, why.Reason = intent.LaneReview, "", "approval", "tier "+o.elsewhere.Tier+" answers by its owner's word: "+o.elsewhere.Reason
 	}
 	if lane == "" && o.lane != "" { // a hosted tool had begun (semantics 27)
 		lane = o.lane

@@ -81,7 +81,6 @@ type rigConfig struct {
 	yaml     string
 	wrap     func(ledger.Ledger) ledger.Ledger
 	observer gateway.Observer
-	embedder func(r *rig) gateway.Embedder // of every semantic cache
 	logs     io.Writer
 	api      http.Handler
 	disk     *faultdisk.Disk // in place of the machine's
@@ -142,14 +141,8 @@ func (r *rig) start(c rigConfig) {
 	if err := r.routes.Load(ctx); err != nil {
 		r.t.Fatal(err)
 	}
-	conf := gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Routes: r.routes,
-		Observer: c.observer, API: c.api, Logger: logger}
-	if c.embedder != nil {
-		conf.Embedders = func(*policy.Config) (map[string]gateway.Embedder, error) {
-			return map[string]gateway.Embedder{"main": c.embedder(r)}, nil
-		}
-	}
-	r.gw, err = gateway.New(ctx, conf)
+	r.gw, err = gateway.New(ctx, gateway.Config{Policy: r.policy, Ledger: r.store, Log: r.log, Upstream: client, Routes: r.routes,
+		Observer: c.observer, API: c.api, Logger: logger})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -328,24 +328,39 @@ auth: {keys: [{key: "key-of-one-1", tenant: one}, {key: "key-of-two-2", tenant: 
 	}
 }
 
-// Whose credential goes out decides whose tenant a call is, also when a tier sends it to another provider.
+// Whose credential goes out decides whose tenant a call is. It goes to the provider that the path names, and to no tier elsewhere.
 func TestTenantOfATier(t *testing.T) {
-	r := newRig(t, func(c *rigConfig) {
-		c.yaml = strings.NewReplacer(`openai: {type: openai, base_url: "SIM/v1"}`, `openai: {type: openai, base_url: "SIM/v1", api_key: "ours-12345"}
-  second: {type: openai, base_url: "SIM/v1"}`, "default: {retry: {max_attempts: 1}}", "default: {tiers: [{name: only, provider: second, model: other}]}").Replace(c.yaml)
-	})
-	for _, cred := range []string{"first-client", "second-client"} {
-		a := r.must(chat("tier").key("k").with("Authorization", "Bearer "+cred), 200)
-		if a.header.Get("Idempotency-Replayed") != "" {
-			t.Errorf("an answer bought with one client's credential went to another")
-		}
-		if a.header.Get("Holdfast-Requested-Model") != "gpt-5" || a.header.Get("Holdfast-Source") != "only" {
-			t.Errorf("%v", a.header)
-		}
+	const providers = `openai: {type: openai, base_url: "SIM/v1"}`
+	tiered := func(own, spare, tiers string) *rig {
+		return newRig(t, func(c *rigConfig) {
+			c.yaml = strings.NewReplacer(providers, `openai: {type: openai, base_url: "SIM/v1"`+own+`}
+  second: {type: openai, base_url: "SIM/v1"`+spare+`}`, "default: {retry: {max_attempts: 1}}", "default: {tiers: ["+tiers+"]}").Replace(c.yaml)
+		})
 	}
-	for _, call := range r.sim.Calls("tier") {
-		if call.Model != "other" {
-			t.Errorf("model %q was sent", call.Model)
+	for name, c := range map[string]struct {
+		r      *rig
+		status int
+		tenant string
+	}{
+		"another's, without a key": {tiered(`, api_key: "ours-12345"`, "", "{name: only, provider: second, model: other}"), 502, ""},
+		"another's, with a key":    {tiered("", `, api_key: "ours-12345"`, "{name: only, provider: second, model: other}"), 200, "main"},
+		"first its own":            {tiered("", `, api_key: "ours-12345"`, "{name: a, provider: openai}, {name: b, provider: second}"), 200, "c-"},
+		"last its own":             {tiered("", `, api_key: "ours-12345"`, "{name: b, provider: second}, {name: a, provider: openai}"), 200, "c-"},
+	} {
+		for i, cred := range []string{"first-client", "second-client"} {
+			a := c.r.must(chat("tier").key("k").with("Authorization", "Bearer "+cred), c.status)
+			if replayed := a.header.Get("Idempotency-Replayed") != ""; replayed != (i == 1 && c.tenant == "main") {
+				t.Errorf("%s: replayed %v", name, replayed)
+			}
+			if c.status != 200 {
+				if a.code() != "contract_mismatch" || !strings.Contains(string(a.body), "api_key") {
+					t.Errorf("%s: %s", name, a.body)
+				}
+				continue
+			}
+			if rec := c.r.record(a.header.Get("Holdfast-Intent")); !strings.HasPrefix(rec.Tenant, c.tenant) {
+				t.Errorf("%s: tenant %s", name, rec.Tenant)
+			}
 		}
 	}
 }

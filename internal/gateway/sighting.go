@@ -30,13 +30,14 @@ type sighting struct {
 	count    int // of retries that the last client counted
 	delivery ledger.Delivery
 	sentAt   time.Time
-	failed   bool          // it ended without an answer that is kept
-	unknown  bool          // … and the provider may have done the work
-	pinned   bool          // its outcome is unknown and held: no delivery of that news ends it
-	attempts int           // over its whole life, those that it inherited included
-	hold     *held         // the same error for everybody, for a time
-	last     *held         // the error that its clients got; a repetition gets it again where no attempt is left
-	gone     chan struct{} // closed when delivery becomes lost
+	failed   bool           // it ended without an answer that is kept
+	unknown  bool           // … and the provider may have done the work
+	pinned   bool           // its outcome is unknown and held: no delivery of that news ends it
+	byTier   map[string]int // attempts of each tier, where there are several
+	attempts int            // over its whole life, those that it inherited included
+	hold     *held          // the same error for everybody, for a time
+	last     *held          // the error that its clients got; a repetition gets it again where no attempt is left
+	gone     chan struct{}  // closed when delivery becomes lost
 	answer   *stored
 	onRecord bool
 	spilled  bool // the answer is on record, and not in memory too
@@ -182,6 +183,13 @@ func (s *sighting) reset(turn int) {
 	if s.delivery == ledger.DeliverySent && turn == s.turn && !mutant.On("delivery-from-write") {
 		s.lose()
 	}
+}
+
+// tried keeps what its successor takes over of attempts by tier; nobody changes the map any more.
+func (s *sighting) tried(byTier map[string]int) {
+	s.mu.Lock()
+	s.byTier = byTier
+	s.mu.Unlock()
 }
 
 // ended notes how the operation ended; hold, when not nil, is what its key answers meanwhile, last what its clients got.

@@ -208,6 +208,11 @@ func (s *streaming) complete(p *provider.Progress) *outcome {
 	if p.ServedModel != "" {
 		s.e.serves(p.ServedModel)
 	}
+	if !s.crossed && s.e.declines() {
+		if body := s.e.rec.bytes(s.e.rec.size); provider.DeclinedStream(s.format, body) {
+			return s.e.declined(s.resp, body)
+		}
+	}
 	done := success{usage: p.Usage, events: max(p.Events, 1), unrecorded: s.dropped, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool}
 	if !s.dropped && (s.e.keep || s.e.asks != nil) {
 		done.body = s.e.rec.bytes(s.e.rec.size)

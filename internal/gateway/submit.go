@@ -215,7 +215,7 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 		limit = min(limit, age)
 	}
 	expires, lane := c.g.ledger.Now().Add(limit), intent.LaneBackground
-	if c.approves() {
+	if c.approves() || c.review {
 		expires, lane = time.Time{}, intent.LaneReview
 	}
 	for range 4 { // each turn the holder has gone between two reads

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 
 	"github.com/holdfast-ai/holdfast/bulkhead"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -100,11 +102,7 @@ func (r *rules) tiersOf(cfg *policy.Config, w *policy.Workflow, providers map[st
 
 // all are the tiers and places of a workflow.
 func (r *rules) all() []*tier {
-	list := r.tiers
-	for _, t := range r.places {
-		list = append(list, t)
-	}
-	return list
+	return slices.Concat(r.tiers, slices.Collect(maps.Values(r.places)))
 }
 
 // leg is a tier as one call would go there.

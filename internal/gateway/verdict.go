@@ -2,7 +2,9 @@ package gateway
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,6 +14,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
@@ -53,8 +56,16 @@ func (e *execution) judge(status int, header map[string][]string, body []byte) v
 
 // received is an answer of which no client has seen anything, as package signal takes it.
 func (e *execution) received(status int, header map[string][]string, body []byte) signal.Answer {
-	return signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(),
+	return signal.Answer{Provider: string(e.speaks()), Endpoint: e.request.Method + " " + e.spec.Path, ReceivedAt: time.Now(),
 		Status: status, Header: header, Body: body, Phase: signal.BeforeFirstToken}
+}
+
+// speaks is the format in which the far side says its errors.
+func (e *execution) speaks() provider.Wire {
+	if e.course.leg().crosses != nil {
+		return e.target.wire
+	}
+	return e.spec.Wire
 }
 
 // judge is what a failure means for its intent, whatever else is known of the call.
@@ -168,6 +179,7 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 	case sent == upstream.None:
 		v.reason = "nothing was sent: the provider could not be reached"
 		fail.Message = "the provider could not be reached; nothing was sent"
+		e.misconfigured(&v, err)
 	}
 	if sent == upstream.None {
 		v.end = ledger.AttemptNotSent
@@ -176,6 +188,30 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 	v.signal = e.transportSignal(err, cause, ue)
 	v.limited = errors.Is(cause, errTotal) && !e.watch.whole
 	return v, fail
+}
+
+// misconfigured tells the owner of a fault that waiting mends seldom: a name that nobody knows, a certificate that is another's. What
+// names hosts is for the log alone.
+func (e *execution) misconfigured(v *verdict, err error) {
+	var (
+		name  *net.DNSError
+		cert  *tls.CertificateVerificationError
+		plain tls.RecordHeaderError
+		alert tls.AlertError
+	)
+	what := ""
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		what = "the host name of its base_url is not known (DNS)"
+	case errors.As(err, &cert):
+		what = "its certificate is not valid for its base_url (TLS)"
+	case errors.As(err, &plain), errors.As(err, &alert):
+		what = "it does not speak TLS as its base_url says"
+	default:
+		return
+	}
+	v.reason = "nothing was sent: " + what
+	e.g.logger.Error("a provider's address is wrong, by what its connection says; see base_url", "provider", e.target.conf.Name, "fault", what, "error", err)
 }
 
 // transportSignal is what is known of the provider when no whole answer came.
@@ -190,7 +226,7 @@ func (e *execution) transportSignal(err, cause error, ue *upstream.Error) signal
 	case cause != nil || ue != nil && ue.Timeout:
 		t.Error = "timeout"
 	}
-	return signal.Classify(signal.Answer{Provider: string(e.spec.Wire), Endpoint: e.request.Method + " " + e.spec.Path,
+	return signal.Classify(signal.Answer{Provider: string(e.speaks()), Endpoint: e.request.Method + " " + e.spec.Path,
 		ReceivedAt: time.Now(), Phase: signal.NoResponse, Transport: t})
 }
 

@@ -155,23 +155,6 @@ func (k *checker) providerName(path, name string) {
 	k.fail(path, quote(name)+" is not in providers", suggest(name, names))
 }
 
-func (k *checker) embedders() {
-	for _, e := range k.c.Embedders {
-		path := join("embedders", e.Name)
-		switch e.Type {
-		case "provider":
-			if e.Provider == "" || e.Model == "" {
-				k.fail(path, "has no provider or no model", "write {provider: openai, model: text-embedding-3-small}, or type: ngram")
-			}
-		case "model2vec":
-			if e.Path == "" {
-				k.fail(path, "has no path", "write path: FOLDER of the model")
-			}
-		}
-		k.providerName(path+".provider", e.Provider)
-	}
-}
-
 func (k *checker) auth() {
 	seen := map[string]int{}
 	for i, a := range k.c.Auth.Keys {

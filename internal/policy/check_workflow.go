@@ -142,7 +142,6 @@ func (k *checker) external(path string, w *Workflow) {
 const (
 	fewestFailures, mostFailures = 5, 30
 	manyReplicas                 = 5
-	lowSimilarity, highest       = 0.9, 0.995
 	longPrompt                   = 1000
 )
 
@@ -162,9 +161,6 @@ func (k *checker) mechanisms(path string, w *Workflow) {
 	}
 	if w.Retry.Base > w.Retry.Max {
 		k.fail(path+".retry.base", fmt.Sprintf("base %s must be at most max %s", Span(w.Retry.Base), Span(w.Retry.Max)), "lower base or raise max")
-	}
-	if w.Approval == ApproveFallback {
-		k.warn(path+".approval", "accepted, not yet acted on by this version: a decision for another tier says that its owner is to be asked, and nobody is, for no other tier is tried", "")
 	}
 	if s := w.Spend; s.PerDay > 0 && s.PerRequest > s.PerDay {
 		k.warn(path+".spend.per_request", "is more than per_day", "lower it")
@@ -205,31 +201,6 @@ func (k *checker) tierTimeouts(path string, t *TierTimeouts, w Timeouts) {
 	}
 	if t.FirstToken > attempt {
 		k.fail(path+".first_token", fmt.Sprintf("first_token %s must be at most attempt %s", Span(t.FirstToken), Span(attempt)), "lower it or raise attempt")
-	}
-}
-
-func (k *checker) cache(path string, w *Workflow) {
-	s := w.Cache.Semantic
-	if s != nil {
-		names := make([]string, 0, len(k.c.Embedders))
-		for _, e := range k.c.Embedders {
-			names = append(names, e.Name)
-		}
-		switch {
-		case k.c.partial:
-		case s.Embedder == "" && len(names) > 1:
-			k.fail(path+".semantic", "does not say which embedder", suggest("", names))
-		case s.Embedder == "":
-			k.warn(path+".semantic", "has no embedder", "add embedders: {main: {provider: openai, model: text-embedding-3-small}}; until then near-duplicates only are found")
-		case !slices.Contains(names, s.Embedder):
-			k.fail(path+".semantic.embedder", quote(s.Embedder)+" is not in embedders", suggest(s.Embedder, names))
-		}
-		if s.Threshold < lowSimilarity || s.Threshold > highest {
-			k.warn(path+".semantic.threshold", fmt.Sprintf("%g is outside the useful range", s.Threshold), "write 0.9 to 0.995: below, other questions are answered; above, nothing is found")
-		}
-	}
-	if w.Cache.First && s == nil && len(w.Cache.Template) == 0 {
-		k.warn(path+".first", "there is nothing to look into", "add semantic or template, or remove first")
 	}
 }
 

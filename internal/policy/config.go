@@ -86,6 +86,7 @@ type Model struct {
 	InputCost     *float64 `yaml:"input_cost" is:"nonnegative" doc:"USD per million input tokens."`
 	OutputCost    *float64 `yaml:"output_cost" is:"nonnegative" doc:"USD per million output tokens."`
 	Tools         *bool    `yaml:"tools" doc:"Can call tools."`
+	ParallelTools *bool    `yaml:"parallel_tools" doc:"Can call several tools at once."`
 	Images        *bool    `yaml:"images" doc:"Takes images."`
 	JSONSchema    *bool    `yaml:"json_schema" doc:"Keeps a JSON schema."`
 }

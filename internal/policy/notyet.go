@@ -20,12 +20,7 @@ func NotYet() map[string]string {
 		"telemetry":            "nothing is exported over OTLP; /metrics is there",
 		"providers.*.mode":     "only the workflow's mode counts",
 		w + "breaker.scope":    "each process has breakers of its own",
-		w + "tiers.*.prompt":   "the request is sent as it came",
-		w + "tiers.*.timeouts": "the workflow's timeouts count",
-		w + "tiers.*.notice":   "there is no degraded answer",
-		w + "tiers.1":          "only a single tier is used; with several, the provider is the one that the path names, and the workflow's bulkhead counts",
 		w + "classify":         "decisions are logged with the fields that exist",
-		w + "fallback":         "which tier may answer is decided and on record; none but the first is tried",
 		w + "fail_closed_when": "every failure is shown to the client",
 		w + "topic":            "there are no alerts to show it in",
 	}

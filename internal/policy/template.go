@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/cache"
 	"github.com/holdfast-ai/holdfast/idempotency"
 )
 
@@ -44,20 +45,14 @@ func templateFields(text string) (fields []string, what string) {
 	return t.Fields(), ""
 }
 
-// checkPattern checks a cache template: text with {value} in it.
+// checkPattern checks a cache template by the rules of the package that uses it.
 func checkPattern(text string) (what, remedy string) {
-	fields, what := templateFields(text)
-	if what != "" {
-		return what, `write values in braces, e.g. "Tell me about {product}"`
+	_, err := cache.ParsePattern("", text)
+	if err == nil {
+		return "", ""
 	}
-	distinct := slices.Compact(slices.Sorted(slices.Values(fields)))
-	if len(distinct) != len(fields) {
-		return quote(text) + " names a value twice", "give each value a name of its own"
-	}
-	if strings.Contains(strings.NewReplacer("{{", "", "}}", "").Replace(text), "}{") {
-		return quote(text) + " has two values without text between them", "put text between them, or make them one"
-	}
-	return "", ""
+	what, remedy, _ = strings.Cut(strings.TrimPrefix(err.Error(), cache.ErrPattern.Error()+": "), "; ")
+	return "is no template: " + what, remedy
 }
 
 // coarse says why a key template can hardly tell two intentions apart, empty if it can. A date, a day or a kind alone

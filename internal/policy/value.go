@@ -146,6 +146,10 @@ func checkForm(is, text string) (what, remedy string) {
 		return checkTemplate(text)
 	case "pattern":
 		return checkPattern(text)
+	case "prompt":
+		if !strings.Contains(text, "{input}") {
+			return "has no {input}", "write where the user's text goes, as {input}"
+		}
 	case "host":
 		if !isHost(text) {
 			return quote(text) + " is not a host name", "write the name alone, e.g. gateway.example.com, without scheme, port or path"

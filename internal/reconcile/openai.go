@@ -41,7 +41,7 @@ func (o *openAIResponse) Check(ctx context.Context, r *ledger.Record) (intent.Fi
 		return cannotTell("no id of the response was recorded", e), nil
 	}
 	e.ID = id
-	p := o.s.c.Policy.Provider(r.Provider)
+	p := o.s.c.Policy.Provider(sentTo(r))
 	if p == nil || p.APIKey.IsZero() {
 		return cannotTell(noOwnKey, e), nil
 	}
@@ -115,4 +115,13 @@ func (o *openAIResponse) recorded(ctx context.Context, r *ledger.Record) (string
 		}
 	}
 	return "", nil
+}
+
+// sentTo is the provider of the last attempt: another tier's than the one that the path named, where such a one was asked.
+func sentTo(r *ledger.Record) string {
+	name, _, routed := strings.Cut(r.RouteKey, "/")
+	if !routed {
+		return r.Provider
+	}
+	return name
 }

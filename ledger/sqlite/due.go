@@ -7,6 +7,7 @@ import (
 
 	"github.com/ncruces/go-sqlite3"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -59,6 +60,9 @@ func (l *Ledger) sweepBodies(ctx context.Context, p ledger.Retention) (int64, bo
 		kind: dueBodies, until: micros(p.Now.Add(-p.Answers)), column: "body_due",
 		ready: func(r dueRow) int64 {
 			ready := max(r.due, r.cached-p.Answers.Microseconds())
+			if mutant.On("sweep-forgets-the-cache") {
+				ready = r.due
+			}
 			if r.lane == laneDeadLetter {
 				return max(ready, r.settledAt+int64(longer))
 			}

@@ -1,0 +1,178 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// lives has tiers whose calls outlive their clients, their process or their certainty.
+const lives = `
+env: test
+providers:
+  openai: {type: openai, base_url: "SIM/v1", api_key: "sk-a", headers: {X-Tier: pro}}
+  spare: {type: openai, base_url: "SIM/v1", api_key: "sk-b", headers: {X-Tier: flash}}
+models:
+  big: {context_tokens: 200000, tools: true, images: false}
+  wide: {context_tokens: 200000, tools: true, images: true}
+  mute: {context_tokens: 200000}
+workflows:
+  twice:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 2, base: 1ms, max: 1ms}
+    error_hold: 1ms
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+  once:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide, timeouts: {idle: 300ms}}]
+  asked:
+    match: {paths: ["/by-name-only"]}
+    lanes: {owner_review: {enter_when: [fallback_contract_unknown]}}
+    tiers: [{name: pro, provider: openai, model: big}, {name: mute, provider: spare, model: mute}]
+  approved:
+    match: {paths: ["/by-name-only"]}
+    approval: fallback
+    retry: {max_attempts: 1}
+    lanes: {background_retry: {max_attempts: 1}}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+  default: {}
+`
+
+func livesRig(t *testing.T) *rig { return newRig(t, func(c *rigConfig) { c.yaml = lives }) }
+
+func picture(op string) request {
+	return request{path: "/v1/chat/completions",
+		body: fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"op=%s"},{"type":"image_url","image_url":{"url":"https://x.test/y.png"}}]}]}`, op)}
+}
+
+// Attempts are adopted tier by tier: a successor goes on where one has attempts left.
+func TestAdoptedAttemptsOfTiers(t *testing.T) {
+	r := livesRig(t)
+	q := streamed("heir").workflow("twice")
+	r.atTier("heir", "pro", `{"status":500}`)
+	r.atTier("heir", "flash", "cut:3")
+	if a := r.must(q, 200); a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "3" || !bytes.Contains(a.body, []byte("upstream_incomplete")) {
+		t.Fatalf("%v %s", a.header, a.body)
+	}
+	wait(t, func() bool { return r.gw.Holding().Executions == 0 })
+	a := r.must(q.with("X-Stainless-Retry-Count", "1"), 200)
+	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "1" || !strings.Contains(a.header.Get("Holdfast-Trail"), "pro; skipped; rule=retry.max_attempts") {
+		t.Errorf("%v", a.header)
+	}
+	wait(t, func() bool { return r.gw.Holding().Executions == 0 })
+	calls := r.sim.Counts("heir").Calls
+	if a := r.do(q.with("X-Stainless-Retry-Count", "2")); a.code() == "" || r.sim.Counts("heir").Calls != calls {
+		t.Errorf("%d %v: %d calls more", a.status, a.header, r.sim.Counts("heir").Calls-calls)
+	}
+	r.atRest()
+}
+
+// A process that dies while the second tier is asked leaves a record by which the same request goes on.
+func TestRestartOnTheSecondTier(t *testing.T) {
+	r := livesRig(t)
+	q := chat("dies").workflow("once").key("k")
+	r.atTier("dies", "pro", `{"status":503}`)
+	r.script("dies2", "ok")
+	r.atTier("dies", "flash", `{"hold":"gate"}`)
+	go r.do(q)
+	r.held("gate")
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.gw.Drain(now)
+	r.close()
+	r.sim.Reset()
+	r.start(rigConfig{})
+	a := r.must(q, 200)
+	rec := r.settled(a.header.Get("Holdfast-Intent"))
+	if rec.Outcome != ledger.OutcomeSuccess {
+		t.Errorf("%+v", rec.Status)
+	}
+	for _, e := range r.history(rec.ID) {
+		if e.Kind == "attempt" && e.Tier == "" {
+			t.Errorf("an attempt without its tier: %+v", e)
+		}
+	}
+	r.atRest()
+}
+
+// A call of whose only possible tier nobody knows that it keeps the contract waits for its owner, as a job; the same request gets its answer.
+func TestUnknownTierAsksItsOwner(t *testing.T) {
+	r := livesRig(t)
+	for name, q := range map[string]request{"a": picture("a").workflow("asked").key("k-1"), "b": picture("b").workflow("asked"), "c": picture("c").workflow("approved").key("k-3")} {
+		a := r.must(q, 403)
+		id := a.header.Get("Holdfast-Intent")
+		rec := r.record(id)
+		if a.code() != "owner_review_required" || rec.Lane != intent.LaneReview || rec.Attempt != 0 {
+			t.Errorf("%s: %s %+v", name, a.body, rec.Status)
+		}
+		if again := r.must(q, 403); again.header.Get("Holdfast-Intent") != id {
+			t.Errorf("%s: asked again it is %s, not %s", name, again.header.Get("Holdfast-Intent"), id)
+		}
+		r.calls(name, 0)
+		if err := r.log.Load(r.record(id)).Revive(intent.Revival{By: "owner", Reason: "fine", Rule: "review approve", NotExecuted: true}); err != nil {
+			t.Fatal(err)
+		}
+		r.gw.Jobs().Look(t.Context(), id)
+		if rec := r.until(id, settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Tier == "pro" {
+			t.Errorf("%s: %+v", name, rec.Status)
+		}
+		if b := r.must(q, 200); b.header.Get("Holdfast-Intent") != id || b.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%s: %v", name, b.header)
+		}
+		r.calls(name, 1)
+	}
+	r.atRest()
+}
+
+// A job whose first tier has failed waits for its owner where another tier answers by that one's word only; then it does.
+func TestApprovalOfAnotherTier(t *testing.T) {
+	r := livesRig(t)
+	r.atTier("j", "pro", `{"status":503}`)
+	rec := r.until(r.submit(chat("j").workflow("approved")), inLane(intent.LaneReview))
+	if err := r.log.Load(rec).Revive(intent.Revival{By: "owner", Reason: "fine", Rule: "review approve", NotExecuted: true}); err != nil {
+		t.Fatal(err)
+	}
+	r.gw.Jobs().Look(t.Context(), rec.ID)
+	if rec := r.until(rec.ID, settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.atRest()
+}
+
+// A tier's own time-outs bound its streams.
+func TestTierIdle(t *testing.T) {
+	r := livesRig(t)
+	r.atTier("idle", "pro", `{"status":503}`)
+	r.atTier("idle", "flash", `{"hold":"gate","hold_at":"event","hold_n":3}`)
+	a := r.must(streamed("idle").workflow("once"), 200)
+	if !bytes.Contains(a.body, []byte("timeouts.idle")) {
+		t.Errorf("%s", a.body)
+	}
+	r.sim.Release("gate")
+	r.atRest()
+}
+
+// Whoever comes back to an answer that another tier is giving finds it, and holds nothing of the tier before.
+func TestFollowerOnTheSecondTier(t *testing.T) {
+	r := livesRig(t)
+	r.atTier("f", "pro", `{"status":503}`)
+	r.atTier("f", "flash", `{"chunks":6,"hold":"gate","hold_at":"event","hold_n":4}`)
+	conn, _ := r.rawUntil(streamed("f").workflow("once").key("f-1"), func(b []byte) bool { return bytes.Count(b, []byte("\n\n")) >= 2 })
+	reset(conn)
+	wait(t, func() bool { return r.gw.Holding().Drains == 1 })
+	back := make(chan *answered, 1)
+	go func() { back <- r.must(streamed("f").workflow("once").key("f-1"), 200) }()
+	wait(t, func() bool { return r.gw.Holding().Drains == 0 })
+	r.sim.Release("gate")
+	if a := <-back; a.header.Get("Holdfast-Trail") != "pro; overloaded; status=503" || a.err != nil {
+		t.Errorf("%v %v", a.header, a.err)
+	}
+	r.atRest()
+	r.calls("f", 2)
+}

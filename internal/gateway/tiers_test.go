@@ -1,0 +1,546 @@
+package gateway_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/sim"
+	"github.com/holdfast-ai/holdfast/ledger"
+)
+
+// tiers has workflows of two and three tiers at providers of one format, which the simulator tells apart by their X-Tier; ODD is an
+// address that a test brings.
+const tiers = `
+env: test
+providers:
+  openai: {type: openai, base_url: "SIM/v1", api_key: "sk-a", headers: {X-Tier: pro}}
+  spare: {type: openai, base_url: "SIM/v1", api_key: "sk-b", headers: {X-Tier: flash}}
+  third: {type: openai, base_url: "SIM/v1", api_key: "sk-c", headers: {X-Tier: last}}
+  odd: {type: openai, base_url: "ODD/v1", api_key: "sk-d"}
+  keyless: {type: openai, base_url: "SIM/v1", headers: {X-Tier: keyless}}
+models:
+  big: {context_tokens: 200000, tools: true, images: true}
+  small: {context_tokens: 64000, tools: true, images: false}
+  wide: {context_tokens: 200000, tools: true, images: true}
+workflows:
+  pair:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    breaker: {failure_threshold: 5}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide, notice: "Kurze Antwort: 100 % ehrlich, für Sie"}]
+  retried:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 2, base: 1ms, max: 1ms}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+  filtered:
+    match: {paths: ["/by-name-only"]}
+    fallback: {on: [content_filter]}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+  jobs:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    lanes: {background_retry: {max_attempts: 1}, dead_letter: {enter_when: [max_attempts_exhausted]}}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+  narrow:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: a, provider: openai, model: big}, {name: b, provider: spare, model: small}, {name: c, provider: third, model: wide}]
+  dead_end:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: a, provider: openai, model: big}, {name: b, provider: spare, model: small}]
+  small_first:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: b, provider: spare, model: small}, {name: c, provider: third, model: wide}]
+  small_only:
+    match: {paths: ["/by-name-only"]}
+    tiers: [{name: b, provider: spare, model: small}, {name: b2, provider: third, model: small}]
+  slots:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers:
+      - {name: pro, provider: openai, model: big, bulkhead: {max_concurrent: 1}}
+      - {name: flash, provider: spare, model: wide, bulkhead: {max_concurrent: 1, wait: true}}
+    lanes: {interactive_admission: {max_wait_ms: 60000}}
+  odd:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: odd, model: big, timeouts: {first_token: 300ms, attempt: 300ms}}, {name: flash, provider: spare, model: wide}]
+  varied:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers:
+      - {name: pro, provider: openai, model: big, prompt: {system: "Long."}}
+      - {name: flash, provider: spare, model: wide, prompt: {template: "Q: {input} A:"}}
+      - {name: last, provider: third, model: wide}
+  unkeyed:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: pro, provider: openai, model: big}, {name: k, provider: keyless, model: wide}, {name: last, provider: third, model: wide}]
+  default: {}
+`
+
+func tiersRig(t *testing.T, odd string, options ...option) *rig {
+	if odd == "" {
+		odd = "http://127.0.0.1:9"
+	}
+	return newRig(t, append([]option{func(c *rigConfig) { c.yaml = strings.ReplaceAll(tiers, "ODD", odd) }}, options...)...)
+}
+
+// at lets every call of an operation at one tier go the same way.
+func (r *rig) atTier(op, tier, step string) {
+	r.t.Helper()
+	rule := sim.Rule{Match: sim.Match{Op: op, Header: map[string]string{"X-Tier": tier}}, Steps: []sim.Step{r.step(step)}, Times: -1}
+	if err := r.sim.AddRules(rule); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// Where the first tier fails for good the second answers, plain and streamed: the answer says so, and the record too.
+func TestTierAnswersForAnother(t *testing.T) {
+	for name, step := range map[string]string{"503": `{"status":503}`, "429": `{"status":429}`, "reset": "reset_after_body", "cut": "cut:0", "quiet": "fin_after_body"} {
+		for _, q := range []request{chat(name).workflow("pair"), streamed(name).workflow("pair")} {
+			r := tiersRig(t, "")
+			r.atTier(name, "pro", step)
+			if name == "cut" && !strings.Contains(q.body, "stream") {
+				continue
+			}
+			a := r.must(q, 200)
+			id := a.header.Get("Holdfast-Intent")
+			for h, want := range map[string]string{"Holdfast-Source": "flash", "Holdfast-Attempts": "2", "Holdfast-Requested-Model": "gpt-5", "Holdfast-Served-Model": "wide",
+				"Holdfast-Notice": "Kurze Antwort: 100 %25 ehrlich, f%C3%BCr Sie"} {
+				if got := a.header.Get(h); got != want {
+					t.Errorf("%s: %s is %q, want %q", name, h, got, want)
+				}
+			}
+			if why := a.header.Get("Holdfast-Fallback-Reason"); !strings.HasPrefix(why, "pro: ") {
+				t.Errorf("%s: reason %q", name, why)
+			}
+			rec := r.settled(id)
+			if rec.Tier != "flash" || rec.ServedModel != "wide" || rec.Attempt != 2 || rec.Outcome != ledger.OutcomeSuccess {
+				t.Errorf("%s: %+v", name, rec.Status)
+			}
+			if d := r.decidedFallback(id); d == nil || d.Tier != "flash" {
+				t.Errorf("%s: %+v on record", name, d)
+			}
+			r.atRest()
+		}
+	}
+}
+
+// BR-060: whatever the transport does, the second tier answers; nobody hears of addresses or of Go.
+func TestBR060TransportFailures(t *testing.T) {
+	refused := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return "http://" + l.Addr().String()
+	}()
+	closes := raw(t, func(c net.Conn) { _ = c.Close() })
+	silent := raw(t, func(c net.Conn) { t.Cleanup(func() { _ = c.Close() }) })
+	other := httptest.NewUnstartedServer(http.NotFoundHandler())
+	other.TLS = &tls.Config{MinVersion: tls.VersionTLS12}
+	other.Config.ErrorLog = nil
+	other.StartTLS()
+	t.Cleanup(other.Close)
+	for name, c := range map[string]struct {
+		url     string
+		flagged bool
+	}{
+		"refused": {refused, false}, "dns": {"http://no-such-host.invalid", true}, "tls": {other.URL, true}, "eof": {closes, false}, "blackhole": {silent, false},
+	} {
+		var logs syncBuffer
+		r := tiersRig(t, c.url, func(rc *rigConfig) { rc.logs = &logs })
+		for _, q := range []request{chat(name).workflow("odd"), streamed(name + "-s").workflow("odd")} {
+			a := r.must(q, 200)
+			if a.header.Get("Holdfast-Source") != "flash" {
+				t.Errorf("%s: %v", name, a.header)
+			}
+			trail := a.header.Get("Holdfast-Trail")
+			if host := strings.TrimPrefix(strings.TrimPrefix(c.url, "http://"), "https://"); strings.Contains(fmt.Sprint(a.header), host) || !strings.HasPrefix(trail, "pro; ") {
+				t.Errorf("%s: %v", name, a.header)
+			}
+		}
+		failures := 0
+		for _, info := range r.routes.List() {
+			failures += info.Breaker.Failures
+		}
+		if failures != 2 {
+			t.Errorf("%s: %d failures counted for the breaker, want 2", name, failures)
+		}
+		if got := strings.Contains(logs.String(), "a provider's address is wrong"); got != c.flagged {
+			t.Errorf("%s: flagged %v", name, got)
+		}
+	}
+}
+
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// raw is a listener that does as it likes with each connection.
+func raw(t *testing.T, handle func(net.Conn)) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			handle(c)
+		}
+	}()
+	t.Cleanup(func() { _ = l.Close(); <-done })
+	return "http://" + l.Addr().String()
+}
+
+// Several tiers that were tried and failed are one error that lists them, and names no address.
+func TestAllTiersFailed(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("all", "pro", `{"status":503}`)
+	r.atTier("all", "flash", `{"status":500}`)
+	for _, q := range []request{chat("all").workflow("pair"), chat("all").workflow("pair").key("k-all"), streamed("all").workflow("pair")} {
+		a := r.must(q, 502)
+		if a.code() != "all_tiers_failed" || !strings.Contains(string(a.body), "pro: the provider answered 503; flash: the provider answered 500") ||
+			a.header.Get("Holdfast-Trail") != "pro; overloaded; status=503, flash; server_error; status=500" {
+			t.Errorf("%s %s %v", a.code(), a.body, a.header)
+		}
+		if rec := r.settled(a.header.Get("Holdfast-Intent")); rec.Outcome != ledger.OutcomeFailed || rec.Attempt != 2 || !rec.ClaimUntil.IsZero() && rec.Explicit && rec.ClaimUntil.After(time.Now()) {
+			t.Errorf("%+v", rec.Status)
+		}
+	}
+	r.atRest()
+}
+
+// BR-056: a tier that the request does not fit into is skipped without a call; where no other is left its client gets the first one's own error.
+func TestBR056ContextTooSmall(t *testing.T) {
+	r := tiersRig(t, "")
+	long := chat("long").workflow("narrow")
+	long.body = strings.Replace(long.body, "hello", strings.Repeat("word. ", 62500), 1)
+	r.atTier("long", "pro", `{"status":429,"headers":{"Retry-After":"30"}}`)
+	a := r.must(long, 200)
+	if a.header.Get("Holdfast-Source") != "c" || !strings.Contains(a.header.Get("Holdfast-Trail"), "b; skipped; rule=models.context_tokens") {
+		t.Errorf("%v", a.header)
+	}
+	if d := r.decidedFallback(r.settled(a.header.Get("Holdfast-Intent")).ID); d == nil || len(d.Skipped) != 1 || !strings.Contains(d.Skipped[0].Reason, "context is too small") {
+		t.Errorf("%+v", d)
+	}
+	for _, call := range r.sim.Calls("long") {
+		if call.Model == "small" {
+			t.Error("the small tier was called")
+		}
+	}
+	other := tiersRig(t, "")
+	other.atTier("long", "pro", `{"status":429,"headers":{"Retry-After":"30"}}`)
+	a = other.must(long.workflow("dead_end"), 429)
+	if a.header.Get("Retry-After") != "30" || !strings.Contains(a.header.Get("Holdfast-Trail"), "b; skipped; rule=models.context_tokens") || a.code() != "" {
+		t.Errorf("%v", a.header)
+	}
+	other.calls("long", 1)
+}
+
+// A call begins at the first tier that keeps its contract; where none does it is not sent.
+func TestTierBeginsByContract(t *testing.T) {
+	const image = `{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"op=%s"},{"type":"image_url","image_url":{"url":"https://x.test/y.png"}}]}]}`
+	r := tiersRig(t, "")
+	a := r.must(request{path: "/v1/chat/completions", body: fmt.Sprintf(image, "img")}.workflow("small_first"), 200)
+	if a.header.Get("Holdfast-Source") != "c" || a.header.Get("Holdfast-Attempts") != "1" || a.header.Get("Holdfast-Trail") != "b; skipped; rule=models.images" {
+		t.Errorf("%v", a.header)
+	}
+	a = r.must(request{path: "/v1/chat/completions", body: fmt.Sprintf(image, "none")}.workflow("small_only"), 502)
+	if a.code() != "contract_mismatch" || !strings.Contains(string(a.body), "models.images") || !strings.Contains(string(a.body), "b2") {
+		t.Errorf("%s %s", a.code(), a.body)
+	}
+	r.calls("none", 0)
+	if a := r.must(chat("text").workflow("small_only"), 200); a.header.Get("Holdfast-Source") != "b" {
+		t.Errorf("%v", a.header)
+	}
+	r.atRest()
+}
+
+// A full bulkhead leads to the next tier before anything is written; where none is left its caller waits if the policy lets it. Each tier has
+// slots of its own, and gives them back.
+func TestTierSlots(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("busy", "pro", `{"hold":"pro"}`)
+	r.atTier("busy2", "flash", `{"hold":"flash"}`)
+	var all sync.WaitGroup
+	all.Go(func() { r.must(chat("busy").workflow("slots"), 200) })
+	r.held("pro")
+	all.Go(func() {
+		if a := r.must(chat("busy2").workflow("slots"), 200); a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "1" ||
+			a.header.Get("Holdfast-Fallback-Reason") != "pro: bulkhead_full" {
+			t.Errorf("%v", a.header)
+		}
+	})
+	r.held("flash")
+	all.Go(func() {
+		if a := r.must(chat("third").workflow("slots"), 200); a.header.Get("Holdfast-Source") != "flash" {
+			t.Errorf("%v", a.header)
+		}
+	})
+	wait(t, func() bool {
+		for _, b := range r.gw.Bulkheads() {
+			if b.Tier == "flash" && b.Waiting == 1 {
+				return true
+			}
+		}
+		return false
+	})
+	r.sim.Release("flash")
+	wait(t, func() bool { return r.sim.Counts("third").Calls == 1 })
+	r.sim.Release("pro")
+	all.Wait()
+	r.atRest()
+	for _, b := range r.gw.Bulkheads() {
+		if b.Used != 0 || b.Waiting != 0 {
+			t.Errorf("%+v", b)
+		}
+	}
+}
+
+func (r *rig) held(gate string) {
+	r.t.Helper()
+	if err := r.sim.WaitHeld(r.t.Context(), gate, 1); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// A tier that failed holds no slot while another answers, nor behind it.
+func TestTierGivesItsSlotBack(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("slot", "pro", `{"status":503}`)
+	for range 2 {
+		if a := r.must(chat("slot").workflow("slots"), 200); a.header.Get("Holdfast-Attempts") != "2" {
+			t.Fatalf("%v", a.header)
+		}
+	}
+	r.atRest()
+}
+
+// A wait that is longer than is slept in the nest leads to a tier that answers now.
+func TestTierBeforeALongWait(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("slow", "pro", `{"status":429,"headers":{"Retry-After":"5"}}`)
+	a := r.must(chat("slow").workflow("retried"), 200)
+	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "2" {
+		t.Errorf("%v", a.header)
+	}
+	decided := false
+	for _, e := range r.history(r.settled(a.header.Get("Holdfast-Intent")).ID) {
+		decided = decided || strings.Contains(string(e.Evidence), `"elsewhere":true`) && strings.Contains(string(e.Evidence), `"rule":"semantics 36"`)
+	}
+	if !decided {
+		t.Error("the decision is not on record")
+	}
+}
+
+// A refusal by a provider's policy on content is an answer, unless the policy has another tier asked; then the last one's is.
+func TestTierOfARefusal(t *testing.T) {
+	for q, step := range map[*request]string{
+		{path: "/v1/chat/completions", body: chat("no").body}:     `{"text":"","chunks":0,"finish":"content_filter"}`,
+		{path: "/v1/chat/completions", body: streamed("no").body}: `{"headers":{"Content-Type":"text/event-stream"},"body":"data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"content_filter\"}]}\n\ndata: [DONE]\n\n"}`,
+	} {
+		r := tiersRig(t, "")
+		r.atTier("no", "pro", step)
+		if a := r.must(q.workflow("pair"), 200); a.header.Get("Holdfast-Source") != "pro" {
+			t.Errorf("%v", a.header)
+		}
+		a := r.must(q.workflow("filtered"), 200)
+		if a.header.Get("Holdfast-Source") != "flash" || !strings.HasPrefix(a.header.Get("Holdfast-Trail"), "pro; content_filter") {
+			t.Errorf("%v %s", a.header, a.body)
+		}
+		r.atTier("no2", "pro", step)
+		r.atTier("no2", "flash", step)
+		q.body = strings.Replace(q.body, "op=no", "op=no2", 1)
+		if a := r.must(q.workflow("filtered"), 200); a.header.Get("Holdfast-Source") != "flash" || !strings.Contains(string(a.body), "content_filter") {
+			t.Errorf("%v %s", a.header, a.body)
+		}
+	}
+}
+
+// An open breaker, a long cool-down and a pause each lead to the next tier without a call of the first.
+func TestTierClosedRoutes(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("cool", "pro", `{"status":429,"headers":{"Retry-After":"60"}}`)
+	r.must(chat("cool").workflow("pair"), 200)
+	a := r.must(chat("cool2").workflow("pair"), 200)
+	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "1" || a.header.Get("Holdfast-Fallback-Reason") != "pro: rate_limited" {
+		t.Errorf("%v", a.header)
+	}
+	other := tiersRig(t, "")
+	other.atTier("open", "pro", `{"status":500}`)
+	for range 5 {
+		other.must(chat("open").workflow("pair"), 200)
+	}
+	a = other.must(chat("open2").workflow("pair"), 200)
+	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Fallback-Reason") != "pro: circuit_open" || a.header.Get("Holdfast-Attempts") != "1" {
+		t.Errorf("%v", a.header)
+	}
+	if n := other.sim.Counts("open2").Calls; n != 1 {
+		t.Errorf("%d calls", n)
+	}
+	other.atRest()
+}
+
+// BR-021: retries are counted for each tier, and the header says how many calls there were.
+func TestBR021AttemptsOfTiers(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("count", "pro", `{"status":500}`)
+	r.atTier("count", "flash", `{"status":500}`)
+	a := r.must(chat("count").workflow("retried"), 502)
+	if a.header.Get("Holdfast-Attempts") != "4" {
+		t.Errorf("%v", a.header)
+	}
+	r.calls("count", 4)
+	var by []string
+	for _, e := range r.history(r.settled(a.header.Get("Holdfast-Intent")).ID) {
+		if e.Kind == "attempt" {
+			by = append(by, e.Tier)
+		}
+	}
+	if strings.Join(by, " ") != "pro pro flash flash" {
+		t.Errorf("attempts by %v", by)
+	}
+}
+
+// BR-051: no tier is asked for a client that left.
+func TestBR051NoTierForNobody(t *testing.T) {
+	for _, q := range []request{chat("left"), streamed("left")} {
+		r := tiersRig(t, "")
+		r.atTier("left", "pro", `{"hold":"gate","hold_at":"head","status":503}`)
+		ctx, leave := context.WithCancel(t.Context())
+		q.ctx = ctx
+		var all sync.WaitGroup
+		all.Go(func() {
+			if resp, err := r.open(q.workflow("pair")); err == nil {
+				_ = resp.Body.Close()
+			}
+		})
+		r.held("gate")
+		leave()
+		all.Wait()
+		wait(t, func() bool { return r.gw.Holding().Drains == 1 || r.gw.Holding().Executions == 0 })
+		r.sim.Release("gate")
+		r.atRest()
+		r.calls("left", 1)
+	}
+}
+
+// BR-058: each tier's request is made from the one that came.
+func TestBR058VariantsDoNotLeak(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("vary", "pro", `{"status":503}`)
+	r.atTier("vary", "flash", `{"status":503}`)
+	q := request{path: "/v1/chat/completions", body: `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"op=vary"}]}`}
+	a := r.must(q.workflow("varied"), 200)
+	if a.header.Get("Holdfast-Source") != "last" {
+		t.Errorf("%v", a.header)
+	}
+	calls := r.sim.Calls("vary")
+	for i, want := range []string{
+		`{"messages":[{"content":"Long.","role":"system"},{"content":"op=vary","role":"user"}],"model":"big"}`,
+		`{"messages":[{"content":"Be kind.","role":"system"},{"content":"Q: op=vary A:","role":"user"}],"model":"wide"}`,
+		`{"model":"wide","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"op=vary"}]}`,
+	} {
+		if calls[i].Body != want {
+			t.Errorf("tier %d was sent %s", i, calls[i].Body)
+		}
+	}
+}
+
+// A client's credential goes to the provider that its path names, and to no other.
+func TestTierCredentials(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("cred", "pro", `{"status":503}`)
+	a := r.must(chat("cred").workflow("unkeyed").with("Authorization", "Bearer sk-client"), 200)
+	if a.header.Get("Holdfast-Source") != "last" || !strings.Contains(a.header.Get("Holdfast-Trail"), "k; skipped; rule=providers.keyless.api_key") {
+		t.Errorf("%v", a.header)
+	}
+	for _, call := range r.sim.Calls("cred") {
+		if auth := call.Headers["Authorization"]; auth == sim.Fingerprint("Bearer sk-client") || auth == sim.Fingerprint("sk-client") {
+			t.Errorf("%s was sent the client's credential", call.Headers["X-Tier"])
+		}
+	}
+	if rec := r.settled(a.header.Get("Holdfast-Intent")); rec.Tenant != "main" {
+		t.Errorf("tenant %s", rec.Tenant)
+	}
+}
+
+// Behind the boundary no other tier answers.
+func TestNoTierBehindTheBoundary(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("cut", "pro", "cut:3")
+	a := r.must(streamed("cut").workflow("pair"), 200)
+	if !bytes.Contains(a.body, []byte("upstream_incomplete")) || a.header.Get("Holdfast-Source") != "pro" {
+		t.Errorf("%s", a.body)
+	}
+	r.atRest()
+	r.calls("cut", 1)
+}
+
+// A job goes to the next tier where it would otherwise end.
+func TestTierOfAJob(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("job", "pro", `{"status":503}`)
+	rec := r.until(r.submit(chat("job").workflow("jobs")), settledJob)
+	if rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" || rec.Attempt != 2 {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.atTier("dead", "pro", `{"status":503}`)
+	r.atTier("dead", "flash", `{"status":503}`)
+	if rec := r.until(r.submit(chat("dead").workflow("jobs")), inLane(intent.LaneDead)); rec.Attempt != 2 || rec.Tier != "flash" {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.atRest()
+}
+
+// What answered is said again of a replay.
+func TestTierOfAReplay(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("again", "pro", `{"status":503}`)
+	q := chat("again").workflow("pair").key("k")
+	a := r.must(q, 200)
+	r.settled(a.header.Get("Holdfast-Intent"))
+	b := r.must(q, 200)
+	for _, h := range []string{"Holdfast-Served-Model", "Holdfast-Fallback-Reason", "Holdfast-Notice", "Holdfast-Attempts"} {
+		if a.header.Get(h) != b.header.Get(h) || a.header.Get(h) == "" {
+			t.Errorf("%s: %q, then %q", h, a.header.Get(h), b.header.Get(h))
+		}
+	}
+	if b.header.Get("Holdfast-Original-Source") != "flash" || b.header.Get("Holdfast-Source") != "replay" {
+		t.Errorf("%v", b.header)
+	}
+	r.calls("again", 2)
+}
