@@ -27,9 +27,9 @@ type pair struct {
 	Why  string `json:"why"`
 }
 
-func readPairs(t *testing.T) (all []pair) {
+func readPairs(t *testing.T, file string) (all []pair) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/pairs.jsonl")
+	b, err := os.ReadFile("testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestPairsOfOthers(t *testing.T) {
 // tryPairs tries every pair, of which at least so many of a hundred are found that may be.
 func tryPairs(t *testing.T, embed embedder, atLeast int) {
 	found, same, other := map[string]int{}, map[string]int{}, 0
-	for _, p := range readPairs(t) {
+	for _, p := range readPairs(t, "pairs.jsonl") {
 		hit, back := hits(t, p.A, p.B, embed), hits(t, p.B, p.A, embed)
 		if hit != back {
 			t.Errorf("%s: a hit in one order only: %q, %q", p.ID, p.A, p.B)
@@ -137,5 +137,14 @@ func tryPairs(t *testing.T, embed embedder, atLeast int) {
 	}
 	if other < 200 || of < 80 || 100*hit < atLeast*of {
 		t.Errorf("%d pairs that differ, %d that do not, %d hits", other, of, hit)
+	}
+}
+
+// Pairs made against the guard's own rules: what a rule takes for nothing is in each of them what is asked.
+func TestPairsAgainstTheRules(t *testing.T) {
+	for _, p := range readPairs(t, "rules.jsonl") {
+		if hits(t, p.A, p.B, near) || hits(t, p.B, p.A, near) {
+			t.Errorf("%s: a wrong hit: %q answers %q, although %s", p.ID, p.A, p.B, p.Why)
+		}
 	}
 }
