@@ -54,7 +54,7 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 	}
 	if !f.Visible { // then it has answered, as far as it did
 		why.tier = k.leg().name
-		k.trail = append(k.trail, why)
+		k.stopped(why)
 	}
 	d := e.would(f)
 	k.skipped(d.Skipped)
@@ -98,7 +98,7 @@ func refusedStop(err *Error) stop {
 
 // failedStop is a tier of which an attempt failed.
 func failedStop(o *outcome) stop {
-	return stop{sent: true, word: cmp.Or(FailureWord(o.signal), o.kind, "failed"), status: o.status, reason: o.reason}
+	return stop{sent: true, word: cmp.Or(FailureWord(o.signal), plainName(o.kind), "failed"), status: o.status, reason: o.reason}
 }
 
 // afterRefusal is what is refused before an attempt of it.
@@ -177,6 +177,7 @@ func (e *execution) enterLeg(to int) (*Error, *barred) {
 	l, o := k.leg(), k.asked
 	e.request, e.target = o.outbound(l), l.to
 	e.next = o.attempt(l)
+	k.arrives(l.name)
 	e.markMetadata()
 	e.nest = nest{rules: e.nest.rules, tier: l.tier, route: e.g.routes.GetAt(e.g.epoch, e.next.Route, e.nest.rules.breaker, e.wf.Retry.Share),
 		priority: e.nest.priority, class: e.nest.class}
