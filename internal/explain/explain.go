@@ -43,11 +43,13 @@ type Explanation struct {
 	// Decisions are what chance allows, the shortest delay first: more than one where jitter decides.
 	Decisions []Decision `json:"decisions,omitempty"`
 	// Fallback says whether another tier may answer, where nothing is sent again and the workflow has several.
-	Fallback   *Fallback `json:"fallback,omitempty"`
-	CoolDownMS int64     `json:"cool_down_ms,omitempty"` // of the route, for everybody
-	Breaker    string    `json:"breaker,omitempty"`      // failure, success or ignored
-	Key        string    `json:"key,omitempty"`          // held, kept or released
-	KeyWhy     string    `json:"key_reason,omitempty"`
+	Fallback *Fallback `json:"fallback,omitempty"`
+	// StandIns are what is looked for, in this order, before the client of a call hears of its failure: template NAME, semantic, default.
+	StandIns   []string `json:"stand_ins,omitempty"`
+	CoolDownMS int64    `json:"cool_down_ms,omitempty"` // of the route, for everybody
+	Breaker    string   `json:"breaker,omitempty"`      // failure, success or ignored
+	Key        string   `json:"key,omitempty"`          // held, kept or released
+	KeyWhy     string   `json:"key_reason,omitempty"`
 }
 
 // Decision is one thing that can happen next.
@@ -209,6 +211,9 @@ func (x *explainer) answer(out *Explanation) {
 	out.Attempt, out.MaxAttempts, out.RemainingMS = f.Attempt, p.MaxAttempts, f.Remaining.Milliseconds()
 	out.Decisions = x.decisions(f, p, &j)
 	out.Fallback = x.fallback(&f, &j, out.Decisions)
+	if x.fails(out.Decisions) && !f.Async && !f.Left && !j.Visible && out.OnUnknown != string(policy.HoldUnknown) {
+		out.StandIns = gateway.StandIns(x.wf, &x.call, a.Status)
+	}
 	out.CoolDownMS = decision.Cooldown(j.Signal).Milliseconds()
 	out.Breaker = health(&j)
 	x.key(out, &j)
