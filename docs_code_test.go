@@ -136,6 +136,7 @@ func TestMetricsListIsTheCode(t *testing.T) {
 	m.Attempt(gateway.Attempt{Workflow: "w", End: ledger.AttemptFailed})
 	m.Retry("w", "503")
 	m.Bulkhead("w", "t", true)
+	m.Fallback("w", "t", "u", "overloaded")
 	m.Bulkhead("w", "t", false)
 	m.CacheHit("w", "template")
 	m.CacheMiss("w", "semantic", "no_vector")

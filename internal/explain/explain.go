@@ -45,11 +45,13 @@ type Explanation struct {
 	// Fallback says whether another tier may answer, where nothing is sent again and the workflow has several.
 	Fallback *Fallback `json:"fallback,omitempty"`
 	// StandIns are what is looked for, in this order, before the client of a call hears of its failure: template NAME, semantic, default.
-	StandIns   []string `json:"stand_ins,omitempty"`
-	CoolDownMS int64    `json:"cool_down_ms,omitempty"` // of the route, for everybody
-	Breaker    string   `json:"breaker,omitempty"`      // failure, success or ignored
-	Key        string   `json:"key,omitempty"`          // held, kept or released
-	KeyWhy     string   `json:"key_reason,omitempty"`
+	StandIns []string `json:"stand_ins,omitempty"`
+	// Begins is the tier that a call of the request goes to first, of several.
+	Begins     *Fallback `json:"begins,omitempty"`
+	CoolDownMS int64     `json:"cool_down_ms,omitempty"` // of the route, for everybody
+	Breaker    string    `json:"breaker,omitempty"`      // failure, success or ignored
+	Key        string    `json:"key,omitempty"`          // held, kept or released
+	KeyWhy     string    `json:"key_reason,omitempty"`
 }
 
 // Decision is one thing that can happen next.
@@ -189,7 +191,7 @@ func (x *explainer) request() *Explanation {
 	}
 	return &Explanation{PolicyRevision: x.cfg.Revision, Workflow: x.wf.Name, Chosen: x.chosen, WorkflowAt: x.workflow(), Mode: string(x.wf.Mode),
 		Provider: string(x.call.Wire), Path: x.q.Path, Model: x.q.Model, Stream: x.call.Stream, Acts: x.acts, Effect: string(x.effect),
-		OnUnknown: string(unknown), OnUnknownAt: x.field("on_unknown", string(unknown))}
+		OnUnknown: string(unknown), OnUnknownAt: x.field("on_unknown", string(unknown)), Begins: x.begins()}
 }
 
 // answer adds what the attempt's end leads to.

@@ -37,10 +37,11 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 	}
 	needs := f.needs(cfg)
 	at := slices.IndexFunc(w.Tiers, func(t policy.Tier) bool { return f.wasSentTo(&t) })
+	in, out := tokens(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
 	for i := range w.Tiers {
 		t := &w.Tiers[i]
-		tiers[i] = tierFacts(cfg, t, cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model), f.Endpoint, f.Body)
+		tiers[i] = tierFacts(cfg, t, cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model), in, out)
 	}
 	facts := f.facts(needs, tiers[0], tiers[at+1:])
 	return fallback.Decide(&facts, fallbackPolicy(w, f))
@@ -48,10 +49,11 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 
 // Start decides at which tier of w a call begins, for `holdfast explain`; f.Provider is that which its path names.
 func Start(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decision {
+	in, out := tokens(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
 	for i := range w.Tiers {
 		t := &w.Tiers[i]
-		tiers[i] = tierFacts(cfg, t, cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model), f.Endpoint, f.Body)
+		tiers[i] = tierFacts(cfg, t, cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model), in, out)
 	}
 	if len(tiers) == 0 {
 		return fallback.Decision{Action: fallback.Next, Tier: f.Provider, Rule: "tiers", Reason: "there are no tiers: the path names the provider"}
@@ -91,8 +93,8 @@ func vectors(endpoint string) bool {
 	return endpoint == wire.Embeddings || endpoint == wire.Embed || endpoint == wire.BatchEmbed
 }
 
-// tierFacts is a tier with what is known of its model.
-func tierFacts(cfg *policy.Config, t *policy.Tier, name, model, endpoint string, body []byte) fallback.Tier {
+// tierFacts is a tier with what is known of its model, for a request of so many tokens and an answer of as many at most.
+func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, in, out int64) fallback.Tier {
 	v := fallback.Tier{Name: t.Name, Provider: name, Model: model, QualityClass: t.QualityClass, CostClass: t.CostClass, DataBoundary: t.DataBoundary}
 	if p := cfg.Provider(name); p != nil {
 		v.Wire = p.Type
@@ -102,7 +104,6 @@ func tierFacts(cfg *policy.Config, t *policy.Tier, name, model, endpoint string,
 	if m.ContextTokens != nil {
 		v.ContextTokens = *m.ContextTokens
 	}
-	in, out := tokens(endpoint, body)
 	if t.Prompt != nil && t.Prompt.MaxTokens > 0 {
 		out = min(out, int64(t.Prompt.MaxTokens))
 	}
