@@ -212,10 +212,10 @@ func (r *reading) instructs(i int) bool {
 	return i+1 < len(r.tokens) && r.tokens[i].kind == word && !r.tokens[i].capital && !states[r.at(i)]
 }
 
-// between sorts the two that a text's last words compare.
+// between sorts the two that a text's last words compare, unless they are numbers, of which one is taken from the other.
 func (r *reading) between() {
 	k := len(r.tokens)
-	if k > 4 && symmetric[r.at(k-5)] && r.at(k-4) == "between" && r.at(k-2) == "and" && r.at(k-3) > r.at(k-1) {
+	if k > 4 && r.tokens[k-3].kind == word && r.tokens[k-1].kind == word && symmetric[r.at(k-5)] && r.at(k-4) == "between" && r.at(k-2) == "and" && r.at(k-3) > r.at(k-1) {
 		r.tokens[k-3], r.tokens[k-1] = r.tokens[k-1], r.tokens[k-3]
 	}
 }

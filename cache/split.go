@@ -28,7 +28,8 @@ func split(text string) *reading {
 	r := &reading{}
 	text = strings.TrimSpace(strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"))
 	r.lines = strings.Contains(text, "\n")
-	s := splitter{r: r, loud: isLoud(text)}
+	few := len(strings.Fields(text)) <= fewWords
+	s := splitter{r: r, few: few, loud: !few && isLoud(text)}
 	for line := range strings.SplitSeq(fence(text), "\n") {
 		s.line(strings.ReplaceAll(line, fenced, "\n"))
 	}
@@ -51,6 +52,9 @@ func fence(text string) string {
 	return strings.Join(parts, "```")
 }
 
+// fewWords are so few that "Turkey" and "turkey", "US" and "us" are two questions, wherever they stand.
+const fewWords = 2
+
 // isLoud says that a text has no small letter: its capitals say nothing then.
 func isLoud(text string) bool {
 	capital := false
@@ -66,7 +70,8 @@ func isLoud(text string) bool {
 // splitter cuts lines into tokens.
 type splitter struct {
 	r     *reading
-	loud  bool
+	few   bool // so few words that each one's capital tells
+	loud  bool // its capitals tell nothing
 	begun bool // a word of this sentence has come
 }
 

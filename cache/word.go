@@ -41,7 +41,7 @@ func (s *splitter) plain(text string, starts bool) token {
 	switch {
 	case n == len(text) && first != 'I' && first != 'A', n == len(text) && first == 'A' && !starts:
 		t.text = text + exact // C, R, K, vitamin A
-	case !starts && names[small], acronyms[small] && text == strings.ToUpper(text):
+	case (!starts || s.few) && names[small], acronyms[small] && text == strings.ToUpper(text):
 		t.text = text + exact
 	}
 	return t

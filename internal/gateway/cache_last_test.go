@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/sim"
@@ -354,4 +355,24 @@ func TestCacheOfATier(t *testing.T) {
 	if a := r.must(question("apart", "and this?"), 502); a.code() != "all_tiers_failed" {
 		t.Errorf("%v", a.header)
 	}
+}
+
+// A row that this version cannot read leads nowhere, and goes at the next start; the answer stays.
+func TestCacheRowOfAnotherVersion(t *testing.T) {
+	r := cacheRig(t)
+	a := r.must(question("default", "is it there?").key("k"), 200)
+	id := a.header.Get("Holdfast-Intent")
+	r.settled(id)
+	if err := r.log.Cache(id, ledger.Cached{CachedRef: ledger.CachedRef{Kind: ledger.CachedSemantic}, Data: []byte{99}, ExpiresAt: r.store.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.gw.Cached(context.Background(), ledger.CachedFilter{}); err != nil || len(list) != 1 || !list[0].Stale {
+		t.Errorf("%+v, %v", list, err)
+	}
+	r.close()
+	c := rigConfig{}
+	withCache(&c)
+	r.start(c)
+	wait(t, func() bool { return len(r.indexed(ledger.CachedFilter{})) == 0 })
+	r.source(r.must(question("default", "is it there?").key("k"), 200), "replay")
 }
