@@ -25,6 +25,7 @@ func writeExplanation(out io.Writer, x *explain.Explanation) error {
 		}
 		line("call", sayCall(x))
 		line("on_unknown", x.OnUnknown+sayUnknownPlace(x))
+		sayFallback(line, "begins", x.Begins)
 		if x.Signal != nil {
 			sayAnswer(line, x)
 		}
@@ -63,7 +64,7 @@ func sayAnswer(line func(name, text string), x *explain.Explanation) {
 	for i := range x.Decisions {
 		sayDecision(line, &x.Decisions[i])
 	}
-	sayFallback(line, x.Fallback)
+	sayFallback(line, "fallback", x.Fallback)
 	route := "no cool-down"
 	if x.CoolDownMS > 0 {
 		route = "nobody calls it for " + span(milliseconds(x.CoolDownMS))
@@ -123,11 +124,11 @@ func sayDecision(line func(name, text string), d *explain.Decision) {
 }
 
 // sayFallback says whether another tier may answer, and why each that may not does not.
-func sayFallback(line func(name, text string), f *explain.Fallback) {
+func sayFallback(line func(name, text string), name string, f *explain.Fallback) {
 	if f == nil {
 		return
 	}
-	line("fallback", f.Words)
+	line(name, f.Words)
 	for i := range f.Skipped {
 		s := &f.Skipped[i]
 		line("  tier "+s.Tier, s.Reason+" ["+s.Rule+"], condition "+s.Condition)

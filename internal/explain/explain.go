@@ -43,7 +43,9 @@ type Explanation struct {
 	// Decisions are what chance allows, the shortest delay first: more than one where jitter decides.
 	Decisions []Decision `json:"decisions,omitempty"`
 	// Fallback says whether another tier may answer, where nothing is sent again and the workflow has several.
-	Fallback   *Fallback `json:"fallback,omitempty"`
+	Fallback *Fallback `json:"fallback,omitempty"`
+	// Begins is the tier that a call of the request goes to first, of several.
+	Begins     *Fallback `json:"begins,omitempty"`
 	CoolDownMS int64     `json:"cool_down_ms,omitempty"` // of the route, for everybody
 	Breaker    string    `json:"breaker,omitempty"`      // failure, success or ignored
 	Key        string    `json:"key,omitempty"`          // held, kept or released
@@ -187,7 +189,7 @@ func (x *explainer) request() *Explanation {
 	}
 	return &Explanation{PolicyRevision: x.cfg.Revision, Workflow: x.wf.Name, Chosen: x.chosen, WorkflowAt: x.workflow(), Mode: string(x.wf.Mode),
 		Provider: string(x.call.Wire), Path: x.q.Path, Model: x.q.Model, Stream: x.call.Stream, Acts: x.acts, Effect: string(x.effect),
-		OnUnknown: string(unknown), OnUnknownAt: x.field("on_unknown", string(unknown))}
+		OnUnknown: string(unknown), OnUnknownAt: x.field("on_unknown", string(unknown)), Begins: x.begins()}
 }
 
 // answer adds what the attempt's end leads to.

@@ -52,6 +52,10 @@ func TestFallback(t *testing.T) {
 		if f == nil {
 			f = &explain.Fallback{}
 		}
+		b := ask(t, cfg, q).Begins
+		if want := c.workflow != "default"; (b != nil) != want || want && (b.Tier != "pro" || b.Words == "") {
+			t.Errorf("%s %d: begins %+v", c.workflow, c.status, b)
+		}
 		if string(f.Action) != c.action || f.Place.At != c.at || (f.Words == "") != (c.action == "") {
 			t.Errorf("%s %d: %+v, want %s at %q", c.workflow, c.status, f, c.action, c.at)
 		}

@@ -33,3 +33,20 @@ func (x *explainer) fallback(f *decision.Facts, j *gateway.Judgement, ds []Decis
 	}
 	return &Fallback{Decision: d, Words: gateway.FallbackWords(&d), Place: x.place(d.Rule, "")}
 }
+
+// begins is the tier that a call of this request would be sent to first; nil where that is no question.
+func (x *explainer) begins() *Fallback {
+	if len(x.wf.Tiers) < 2 || x.q.Request == "" {
+		return nil
+	}
+	name := cmp.Or(x.q.Answer.Provider, string(x.call.Wire))
+	if p := x.cfg.Provider(name); p != nil {
+		name = p.Name
+	}
+	d := gateway.Start(x.cfg, x.wf, &gateway.Failing{Provider: name, Model: x.q.Model, Endpoint: x.call.Endpoint, Body: []byte(x.q.Request)})
+	words := "at tier " + d.Tier + ": " + d.Reason
+	if d.Action != fallback.Next {
+		words = "nowhere: " + d.Reason
+	}
+	return &Fallback{Decision: d, Words: words, Place: x.place(d.Rule, "")}
+}

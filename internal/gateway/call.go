@@ -47,6 +47,7 @@ type call struct {
 	count     int           // of retries, as the SDK says; 0: it says nothing
 	deadline  time.Duration // of the caller; 0: none
 	fresh     bool
+	shots     int // Holdfast-Examples
 
 	body   []byte
 	charge int // bytes of g.mem that the body holds

@@ -33,6 +33,13 @@ func (c *call) control() *Error {
 	default:
 		return errorf(CodeInvalidRequest, "Holdfast-Priority is high, normal or low")
 	}
+	if v, ok := h[examplesHeader]; ok {
+		n, err := strconv.ParseUint(first(v), 10, 10)
+		if err != nil {
+			return errorf(CodeInvalidRequest, "%s is how many pairs at the front of the conversation are examples", examplesHeader)
+		}
+		c.shots = int(n)
+	}
 	c.wanted = first(h["Holdfast-Workflow"])
 	if c.owner == "" {
 		c.owner = first(h["Holdfast-Owner"])

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/sjson"
@@ -44,9 +43,8 @@ const examplesHeader = "Holdfast-Examples"
 // original is what the call's requests are made of.
 func (c *call) original() *original {
 	if c.course.asked == nil {
-		shots, _ := strconv.Atoi(first(c.r.Header[examplesHeader]))
 		c.course.asked = &original{g: c.g, wf: c.wf, method: c.r.Method, path: c.path, query: c.r.URL.RawQuery, header: c.r.Header, body: c.body, spec: c.spec,
-			from: c.from, proof: Credential(c.r), tenant: c.tenant, shots: max(0, shots)}
+			from: c.from, proof: Credential(c.r), tenant: c.tenant, shots: c.shots}
 	}
 	c.course.asked.effect, c.course.asked.key = c.effect, c.key // which later stages say
 	return c.course.asked

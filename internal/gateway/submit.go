@@ -286,6 +286,9 @@ func (c *call) keptHeader() http.Header {
 	if c.tool == nil {
 		h["Holdfast-Workflow"] = []string{c.wf.Name}
 	}
+	if v := c.r.Header[examplesHeader]; v != nil { // said to us, and of the request
+		h[examplesHeader] = v
+	}
 	return h
 }
 

@@ -84,6 +84,9 @@ workflows:
       - {name: pro, provider: openai, model: big, prompt: {system: "Long."}}
       - {name: flash, provider: spare, model: wide, prompt: {template: "Q: {input} A:"}}
       - {name: last, provider: third, model: wide}
+  shots:
+    match: {paths: ["/by-name-only"]}
+    tiers: [{name: pro, provider: openai, model: big, prompt: {examples: 1}}]
   unkeyed:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
@@ -543,4 +546,31 @@ func TestTierOfAReplay(t *testing.T) {
 		t.Errorf("%v", b.header)
 	}
 	r.calls("again", 2)
+}
+
+// Of the examples that a request says it has, a tier keeps as many as its prompt says.
+func TestExamplesOfATier(t *testing.T) {
+	r := tiersRig(t, "")
+	turn := func(role, text string) string { return `{"content":"` + text + `","role":"` + role + `"}` }
+	a, b, q := turn("user", "1")+","+turn("assistant", "one"), turn("user", "2")+","+turn("assistant", "two"), turn("user", "op=shots")
+	all := request{path: "/v1/chat/completions", body: `{"messages":[` + a + "," + b + "," + q + `],"model":"m"}`}.workflow("shots")
+	for _, c := range []struct{ said, want string }{{"2", a + "," + q}, {"", a + "," + b + "," + q}, {"1", a + "," + b + "," + q}} {
+		r.sim.Reset()
+		send := all
+		if c.said != "" {
+			send = all.with("Holdfast-Examples", c.said)
+		}
+		r.must(send, 200)
+		if got, want := r.sim.Calls("shots")[0].Body, `{"messages":[`+c.want+`],"model":"big"}`; got != want {
+			t.Errorf("%q: sent %s, want %s", c.said, got, want)
+		}
+	}
+	if a := r.must(all.with("Holdfast-Examples", "3"), 502); a.code() != "contract_mismatch" || !strings.Contains(string(a.body), "tiers.prompt") {
+		t.Errorf("%s", a.body)
+	}
+	for _, bad := range []string{"", "-1", "many", "99999"} {
+		if a := r.must(all.with("Holdfast-Examples", bad), 400); a.code() != "invalid_request" {
+			t.Errorf("%q: %s", bad, a.body)
+		}
+	}
 }

@@ -1,0 +1,157 @@
+package gateway
+
+import (
+	"context"
+	"slices"
+
+	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/policy"
+)
+
+// Where a call begins: at the first of its tiers whose contract holds.
+
+// plan finds the tiers that the call may go to. Which of them it begins at its contract says, once nothing else answers it.
+func (c *call) plan() *Error {
+	chosen := ""
+	if c.job != nil {
+		head := scheduledAs(*c.job.Op.Head(), c.job.Life.Said)
+		chosen = overrideIn(&head)
+	}
+	c.setOut(chosen)
+	if c.target == c.from {
+		return nil
+	}
+	if mutant.On("job-forgets-its-submitter") {
+		c.by = nil
+	}
+	return c.identify() // whose credential goes out decides whose tenant it is (semantics 44)
+}
+
+// setOut is at the first leg.
+func (c *call) setOut(chosen string) {
+	c.course = &course{}
+	c.course.legs = c.g.legs(c.nestRules(), c.from, c.model, chosen, &c.course.one)
+	if c.course.several() {
+		c.course.tries = map[string]int{}
+		if c.job == nil {
+			c.course.most = c.nestRules().decide.MaxAttempts
+		}
+	}
+	c.goTo(0)
+}
+
+// remembers takes over from an operation's history how many attempts each tier has had (semantics 37).
+func (c *call) remembers(id string) {
+	if !c.course.several() {
+		return
+	}
+	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	if events, err := c.g.ledger.History(ctx, id); err == nil { // without it the bound is this request's own
+		c.course.tries = intent.AttemptsByTier(events)
+	}
+}
+
+// forwards reports whether the client's credential may go to a provider, whichever tier it is: then it says whose the call is.
+func (c *call) forwards() bool {
+	if c.course == nil {
+		return !c.from.owns
+	}
+	return !c.from.owns && slices.ContainsFunc(c.course.legs, func(l leg) bool { return l.to == c.from })
+}
+
+// passLeg is where a call goes that is no intent, or is passed on as it comes: to the first tier that reads it as it is.
+func (c *call) passLeg() *Error {
+	o := c.original()
+	for i := range c.course.legs {
+		l := &c.course.legs[i]
+		if l.to.wire == c.spec.Wire && o.mayProve(l.to) || l.to.tool {
+			c.goTo(i)
+			return nil
+		}
+	}
+	l := &c.course.legs[0]
+	return errorf(CodeContract, "the tier %s speaks %s, the request is %s, or it would need a credential that it does not have; nothing was sent", l.name, l.to.wire, c.spec.Wire)
+}
+
+// starts decides at which tier the call begins: the first whose contract holds. The zero Decision is the first, which is asked nothing.
+func (c *call) starts() fallback.Decision {
+	k := c.course
+	if c.target.tool || mutant.On("sent-before-contract") || !k.several() && c.plainStart() {
+		return fallback.Decision{}
+	}
+	f := Failing{Endpoint: c.spec.Endpoint, Body: c.body, Reviewed: c.job != nil && c.job.Life.Generation > 1}
+	o := c.original()
+	tiers := k.facts(c.g.policy, o, 0)
+	facts := f.facts(k.wants(o), tiers[0], tiers)
+	return fallback.Start(&facts, fallbackPolicy(c.wf, &f))
+}
+
+// begins goes to the tier at which the call begins.
+func (c *call) begins() (d fallback.Decision, refusal *Error) {
+	k := c.course
+	if d = c.starts(); d.Action == "" {
+		return d, nil
+	}
+	if len(d.Skipped) > 0 {
+		k.skipped(d.Skipped)
+		k.noted(c.g, "", c.wf.Name, &d)
+		c.exec.trail()
+	}
+	switch {
+	case d.Action == fallback.Next && !d.Approval:
+		if to := k.index(d.Tier); to > 0 {
+			c.exec.moved(0, to, "contract")
+			c.goTo(to)
+		}
+		return d, nil
+	case d.Action == fallback.Next:
+		return d, nil
+	}
+	return d, errorf(CodeContract, "no tier keeps what the request asks for: %s; nothing was sent", k.words())
+}
+
+// plainStart says without looking at the request that the only tier can be asked for anything.
+func (c *call) plainStart() bool {
+	l := c.course.leg()
+	m := c.g.policy.Known(l.sends)
+	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.JSONSchema))
+}
+
+func no(b *bool) bool { return b != nil && !*b }
+
+// wants is what the request asks of whoever answers it, read once.
+func (k *course) wants(o *original) fallback.Needs {
+	if k.needs == nil {
+		needs := needsOf(o.body)
+		needs.Wire, needs.SameModel = string(o.spec.Wire), vectors(o.spec.Endpoint)
+		k.needs = &needs
+		k.in, k.out = tokens(o.spec.Endpoint, o.body)
+	}
+	return *k.needs
+}
+
+// facts are the tiers from one on, as a contract sees them.
+func (k *course) facts(cfg *policy.Config, o *original, from int) []fallback.Tier {
+	k.wants(o)
+	in, out := k.in, k.out
+	all := make([]fallback.Tier, 0, len(k.legs)-from)
+	for i := from; i < len(k.legs); i++ {
+		l := &k.legs[i]
+		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, in, out)
+		t.Name, t.Wire = l.name, string(l.to.wire)
+		if t.Lack = o.ready(l); t.Lack == nil && l.crosses != nil {
+			t.Wire = string(o.spec.Wire)
+		}
+		if t.Lack == nil && !o.spec.Known && i > 0 && l.to != k.legs[0].to {
+			t.Lack = &fallback.Lack{Rule: "tiers.provider", Reason: "whether " + l.to.conf.Name + " has this path is not known"}
+		}
+		if t.Lack == nil && k.most > 0 && k.tries[l.name] >= k.most {
+			t.Lack = &fallback.Lack{Rule: "retry.max_attempts", Reason: "all of its attempts have been made"}
+		}
+		all = append(all, t)
+	}
+	return all
+}
