@@ -10,10 +10,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -30,7 +33,7 @@ limits: {max_response_bytes: 64KiB}
 models:
   claude-haiku-4-5: {input_cost: 1, output_cost: 5}
   gemini-2.5-flash: {input_cost: 1, output_cost: 5}
-  gpt-5-mini: {input_cost: 1, output_cost: 5}
+  gpt-5-mini: {input_cost: 1, output_cost: 5, tools: true}
 workflows:
   openai:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: openai, model: gpt-5-mini}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
   anthropic: {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
@@ -337,6 +340,74 @@ func TestNotTranslated(t *testing.T) {
 	a := r.must(direction{"openai", "anthropic"}.ask("x", false, `,`), http.StatusBadGateway)
 	if a.code() != string(gateway.CodeContract) {
 		t.Errorf("a request that is no document: %s", a.body)
+	}
+}
+
+// BR-058: where only its own provider can read a history, no other tier is asked, by field and rule; and the provider, once it is back, gets
+// the request as it came, whatever another tier would have been told.
+func TestBR058HistoryOfOneProvider(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		translating(c)
+		c.yaml = strings.Replace(c.yaml, "  default:   {", `  both: {match: {paths: ["/by-name-only"]}, retry: {max_attempts: 1}, tiers: [{name: own, provider: anthropic, model: claude-opus-4-5}, {name: far, provider: openai, model: gpt-5-mini}]}
+  default:   {`, 1)
+	})
+	const history = `{"model":"claude-opus-4-5","max_tokens":9000,"messages":[{"role":"user","content":"a op=%s"},{"role":"assistant","content":[%s{"type":"tool_use","id":"toolu_1","name":"f","input":{"b":1}}]},` +
+		`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"1"}]}],"tools":[{"name":"f","input_schema":{"type":"object","properties":{}},"cache_control":{"type":"ephemeral"}}]}`
+	ask := func(op, thought string) request {
+		return request{path: "/v1/messages", body: fmt.Sprintf(history, op, thought)}.with("Anthropic-Version", "2023-06-01").workflow("both")
+	}
+	const thought = `{"type":"thinking","thinking":"hm","signature":"c2ln"},`
+	r.script("signed", "503", "ok")
+	a := r.must(ask("signed", thought), http.StatusServiceUnavailable)
+	if trail := a.header.Get("Holdfast-Trail"); !strings.Contains(trail, "far; skipped; rule=tiers.provider") {
+		t.Errorf("%v %s", a.header, a.body)
+	}
+	r.must(ask("signed", thought).with("Holdfast-Fresh", "1"), 200)
+	if calls := r.sim.Calls("signed"); len(calls) != 2 || calls[1].Wire != "anthropic" || calls[1].Body != ask("signed", thought).body {
+		t.Errorf("%+v", calls)
+	}
+	// Without the thought another tier answers, and pairs result and call.
+	r.script("plain", "503", "ok", "ok")
+	a = r.must(ask("plain", ""), 200)
+	calls := r.sim.Calls("plain")
+	if a.header.Get("Holdfast-Source") != "far" || len(calls) != 2 || calls[1].Wire != "openai" || !strings.Contains(calls[1].Body, `"tool_call_id":"toolu_1"`) {
+		t.Errorf("%v, %+v", a.header, calls)
+	}
+	if !slices.ContainsFunc(r.history(r.settled(a.header.Get("Holdfast-Intent")).ID), func(e ledger.Event) bool { return strings.Contains(string(e.Evidence), "cache_control") }) {
+		t.Error("what was left out is not on record")
+	}
+	if r.must(ask("plain", "").with("Holdfast-Fresh", "1"), 200); r.sim.Calls("plain")[2].Body != ask("plain", "").body {
+		t.Errorf("sent as %s", r.sim.Calls("plain")[2].Body)
+	}
+}
+
+// What holdfast explain says of a tier of another API is what a call would find.
+func TestTranslationExplained(t *testing.T) {
+	cfg, faults := policy.Parse("test.yaml", []byte(`
+env: test
+providers: {openai: {type: openai}, anthropic: {type: anthropic}}
+workflows:
+  both: {tiers: [{name: own, provider: openai, model: gpt-5-mini}, {name: far, provider: anthropic, model: claude-haiku-4-5}]}
+  default: {}
+`), func(string) (string, bool) { return "", false })
+	if cfg == nil {
+		t.Fatal(faults)
+	}
+	for _, x := range []struct {
+		endpoint, body string
+		action         fallback.Action
+		reason         string
+	}{
+		{"chat.completions", `{"model":"gpt-5-mini","messages":[{"role":"user","content":"a"}]}`, fallback.Next, ""},
+		{"chat.completions", `{"model":"gpt-5-mini","messages":[{"role":"user","content":"a"}],"n":2}`, fallback.Mismatch, "n cannot go"},
+		{"chat.completions", ``, fallback.Next, ""},
+		{"responses", `{"model":"gpt-5-mini","input":"a"}`, fallback.Mismatch, "speaks anthropic"},
+	} {
+		d := gateway.Fallback(cfg, cfg.Workflow("both"), &gateway.Failing{Failure: "overloaded", Provider: "openai", Model: "gpt-5-mini", Endpoint: x.endpoint,
+			Body: []byte(x.body), Remaining: time.Minute})
+		if d.Action != x.action || !strings.Contains(d.Reason, x.reason) {
+			t.Errorf("%s %s: %+v", x.endpoint, x.body, d)
+		}
 	}
 }
 
