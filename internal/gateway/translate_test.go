@@ -308,6 +308,79 @@ func stripIDs(b []byte) []byte {
 	return out
 }
 
+// A client whose connection breaks, in a stream or before a plain answer, and that asks again without a key, gets the first answer; so
+// does one that asks a later process by its key. Both in its own API, byte for byte.
+func TestTranslatedAnswerIsAdopted(t *testing.T) {
+	r := newRig(t, translating)
+	answers := map[string]*answered{}
+	for _, d := range directions {
+		for _, stream := range []bool{false, true} {
+			op := fmt.Sprintf("lost-%s-%s-%v", d.client, d.far, stream)
+			place := `"head"`
+			if stream {
+				place = `"event","hold_n":4`
+			}
+			r.script(op, `{"hold":"`+op+`","hold_at":`+place+`}`)
+			q := d.ask(op, stream)
+			conn, _ := r.rawUntil(q, func(got []byte) bool { return !stream || bytes.Contains(got, []byte("answer")) })
+			if err := r.sim.WaitHeld(t.Context(), op, 1); err != nil {
+				t.Fatal(err)
+			}
+			reset(conn)
+			wait(t, func() bool { return gateway.Lost(r.gw) == 1 })
+			r.sim.Release(op)
+			a := r.must(q.with("X-Stainless-Retry-Count", "1"), 200)
+			if got := d.hear(t, a); !got.ended || !strings.Contains(got.text, "op="+op) {
+				t.Errorf("%v: %+v", d, got)
+			}
+			r.calls(op, 1)
+			answers[op] = r.must(d.ask(op+"-kept", stream).key(op), 200)
+		}
+	}
+	r.close()
+	r.start(rigConfig{})
+	for _, d := range directions {
+		for _, stream := range []bool{false, true} {
+			op := fmt.Sprintf("lost-%s-%s-%v", d.client, d.far, stream)
+			a := r.must(d.ask(op+"-kept", stream).key(op), 200)
+			if !bytes.Equal(a.body, answers[op].body) || a.header.Get("Idempotency-Replayed") != "true" || a.header.Get("Content-Type") != answers[op].header.Get("Content-Type") {
+				t.Errorf("%v: %s, not %s", d, a.body, answers[op].body)
+			}
+		}
+	}
+}
+
+// A long wait is bridged with signs of life of the client's API, before which nothing of the far side's is seen.
+func TestTranslatedBridge(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		translating(c)
+		c.yaml = strings.ReplaceAll(c.yaml, "spend: {per_day: 100}}", "bridge_after: 50ms}")
+	})
+	for _, d := range directions {
+		op := "slow-" + d.client + d.far
+		r.script(op, `{"hold":"`+op+`","hold_at":"head"}`)
+		resp, err := r.open(d.ask(op, true))
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(resp.Body, first); err != nil {
+			t.Fatal(err)
+		}
+		r.sim.Release(op)
+		rest, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		_, rest, _ = bytes.Cut(rest, []byte("\n\n"))
+		for bytes.HasPrefix(rest, []byte(":")) || bytes.HasPrefix(rest, []byte("event: ping")) {
+			_, rest, _ = bytes.Cut(rest, []byte("\n\n"))
+		}
+		got := d.hear(t, &answered{header: http.Header{"Content-Type": {"text/event-stream"}}, body: rest})
+		if err != nil || !got.ended || !strings.Contains(got.text, "op="+op) {
+			t.Errorf("%v: %v, %+v in %s", d, err, got, rest)
+		}
+	}
+}
+
 // What cannot be told is refused before anything is sent, by the field and the rule.
 func TestNotTranslated(t *testing.T) {
 	r := newRig(t, translating)
