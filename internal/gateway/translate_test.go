@@ -35,6 +35,7 @@ workflows:
   anthropic: {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
   gemini:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: gemini, model: gemini-2.5-flash}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
   again:     {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}], retry: {max_attempts: 3, base: 1ms}}
+  varied:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5, prompt: {system: "Short.", max_tokens: 7}}]}
   observed:  {match: {paths: ["/by-name-only"]}, mode: observe, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}]}
   default:   {retry: {max_attempts: 1}}
 `
@@ -309,6 +310,16 @@ func TestTranslatedBridge(t *testing.T) {
 		if err != nil || !got.ended || !strings.Contains(got.text, "op="+op) {
 			t.Errorf("%v: %v, %+v in %s", d, err, got, rest)
 		}
+	}
+}
+
+// A tier's prompt is put into the request before that is told to it.
+func TestTranslatedVariant(t *testing.T) {
+	r := newRig(t, translating)
+	r.must(direction{"openai", "varied"}.ask("varied", false, `,"max_completion_tokens":50`), 200)
+	body := gjson.Parse(r.sim.Calls("varied")[0].Body)
+	if !strings.Contains(body.Get("system").Raw, "Short.") || body.Get("max_tokens").Int() != 7 || body.Get("model").Str != "claude-haiku-4-5" {
+		t.Errorf("sent as %s", body.Raw)
 	}
 }
 
