@@ -3,6 +3,7 @@ package gateway
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
+	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/translate"
 )
 
@@ -157,6 +159,21 @@ func (t *translation) heard(from http.Header, contentType string) http.Header {
 func (t *translation) refusal(status int, body []byte) (int, []byte) {
 	f := t.Fault(status, body)
 	return f.Status, t.ErrorBody(f)
+}
+
+// sayLeftOut puts on record, once, the fields of the request that say nothing to the tier that it is at.
+func (e *execution) sayLeftOut() {
+	l := e.course.leg()
+	if l.crosses == nil || len(l.crosses.Dropped) == 0 || l.said {
+		return
+	}
+	l.said = true
+	said, err := json.Marshal(map[string][]string{"left_out": l.crosses.Dropped})
+	if err != nil { // words
+		return
+	}
+	e.op.Note(ledger.Event{Kind: "note", Reason: "told to " + l.name + " without what says nothing there: " + strings.Join(l.crosses.Dropped, ", "),
+		Rule: "tiers.provider", Evidence: said})
 }
 
 // unsaid is a tier that a request cannot be told to.
