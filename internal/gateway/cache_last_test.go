@@ -376,3 +376,47 @@ func TestCacheRowOfAnotherVersion(t *testing.T) {
 	wait(t, func() bool { return len(r.indexed(ledger.CachedFilter{})) == 0 })
 	r.source(r.must(question("default", "is it there?").key("k"), 200), "replay")
 }
+
+// What is answered first holds nothing: no place, no key, no row. Who has a key is answered by it, before the cache.
+func TestCacheFirstHoldsNothing(t *testing.T) {
+	r := cacheRig(t)
+	q := question("keyed", "is it there?")
+	r.cachedFor(q)
+	r.source(r.must(q, 200), "replay")
+	before := len(r.all())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { r.source(r.must(question("keyed", "is it  THERE?"), 200), "cache:semantic") })
+	}
+	all.Wait()
+	if n := len(r.all()); n != before {
+		t.Errorf("%d rows more", n-before)
+	}
+	wait(t, func() bool { working, _, executions := r.gw.Held(); return working == 0 && executions == 0 })
+	// Of a key that is on record the answer is its own, also where only the log knows of it.
+	own := r.must(question("keyed", "and is THIS there?").key("k"), 200)
+	r.settled(own.header.Get("Holdfast-Intent"))
+	r.close()
+	c := rigConfig{}
+	withCache(&c)
+	r.start(c)
+	r.source(r.must(question("keyed", "and is THIS there?").key("k"), 200), "replay")
+	if a := r.must(question("keyed", "is it there?").key("k"), 422); a.header.Get("Holdfast-Cache") != "" {
+		t.Errorf("another request under the key: %v", a.header)
+	}
+	// A hit leaves the key free.
+	before = len(r.all())
+	r.source(r.must(question("keyed", "is it there ?").key("free"), 200), "cache:semantic")
+	if n := len(r.all()); n != before {
+		t.Errorf("%d rows more", n-before)
+	}
+}
+
+func (r *rig) all() []*ledger.Record {
+	r.t.Helper()
+	list, err := r.store.List(context.Background(), ledger.Filter{Limit: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list
+}
