@@ -420,3 +420,21 @@ func (r *rig) all() []*ledger.Record {
 	}
 	return list
 }
+
+// Where nothing counts as the same operation an answer is kept for others all the same, by both ways that its question has.
+func TestCacheWithoutKeys(t *testing.T) {
+	r := cacheRig(t)
+	for _, q := range []request{question("keyless", "Why buy the lamp?"), question("keyless", "Why buy the chair?").streams()} {
+		made := r.must(q, 200)
+		wait(t, func() bool { return len(r.indexed(ledger.CachedFilter{Intent: made.header.Get("Holdfast-Intent")})) == 2 })
+		a := r.must(q, 200)
+		r.source(a, "cache:template")
+		if string(a.body) != string(made.body) {
+			t.Errorf("%s, made as %s", a.body, made.body)
+		}
+		numbered := r.must(q.with("Holdfast-Stream-Ids", "1"), 200)
+		if ids := strings.Contains(string(numbered.body), "id: 1\n"); ids != strings.Contains(q.body, "stream") {
+			t.Errorf("numbered: %s", numbered.body)
+		}
+	}
+}

@@ -57,6 +57,11 @@ workflows:
     retry: {max_attempts: 1}
     idempotency: {derive: always}
     cache: {first: true, semantic: {embedder: main}}
+  keyless:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    idempotency: {derive: "off"}
+    cache: {first: true, semantic: {embedder: main}, template: [{name: charm, pattern: "Why buy {product}?"}]}
   bridged:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
