@@ -35,7 +35,7 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 	if len(w.Tiers) < 2 {
 		return fallback.Decide(&fallback.Facts{}, &fallback.Policy{})
 	}
-	needs := f.needs(cfg)
+	needs := f.needs(cfg, w)
 	at := slices.IndexFunc(w.Tiers, func(t policy.Tier) bool { return f.wasSentTo(&t) })
 	in, out := tokens(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
@@ -58,16 +58,22 @@ func Start(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decision
 	if len(tiers) == 0 {
 		return fallback.Decision{Action: fallback.Next, Tier: f.Provider, Rule: "tiers", Reason: "there are no tiers: the path names the provider"}
 	}
-	facts := f.facts(f.needs(cfg), tiers[0], tiers)
+	facts := f.facts(f.needs(cfg, w), tiers[0], tiers)
 	return fallback.Start(&facts, fallbackPolicy(w, f))
 }
 
-func (f *Failing) needs(cfg *policy.Config) fallback.Needs {
+func (f *Failing) needs(cfg *policy.Config, w *policy.Workflow) fallback.Needs {
 	needs := needsOf(f.Body)
 	if p := cfg.Provider(f.Provider); p != nil {
 		needs.Wire = p.Type
 	}
 	needs.SameModel = vectors(f.Endpoint)
+	for i := len(w.Tiers) - 1; i >= 0; i-- {
+		name := cmp.Or(w.Tiers[i].Provider, f.Provider)
+		if p := cfg.Provider(name); p != nil && p.Type == needs.Wire {
+			needs.Home = name
+		}
+	}
 	return needs
 }
 
