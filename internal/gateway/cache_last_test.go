@@ -222,9 +222,12 @@ func TestCacheOutlivesItsProcess(t *testing.T) {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	r.source(r.must(byTemplate, 200), "default")
-	for workflow, want := range map[string]int{"charm": 0, "first": 1, "": 0} {
-		if n, err := r.gw.Purge(context.Background(), ledger.CachedFilter{Workflow: workflow, Tenant: "a"}); n != want || err != nil {
-			t.Errorf("purged %d of %q, %v", n, workflow, err)
+	for _, f := range []struct {
+		tenant, workflow string
+		want             int
+	}{{"a", "charm", 0}, {"b", "first", 0}, {"a", "first", 1}, {"", "", 0}} {
+		if n, err := r.gw.Purge(context.Background(), ledger.CachedFilter{Workflow: f.workflow, Tenant: f.tenant}); n != f.want || err != nil {
+			t.Errorf("purged %d, %v: %+v", n, err, f)
 		}
 	}
 	r.must(byMeaning, 503)
