@@ -141,13 +141,19 @@ func (c *call) stand(k *canned) bool {
 		c.set(out, "Holdfast-Cache", k.hit.String())
 	}
 	c.done, c.code, c.source, c.status = true, k.code, k.source, http.StatusOK
+	body := k.body
+	if number := c.newCutter(k.contentType); number != nil { // the client wants its events numbered
+		if numbered, ok := number.cut(body); ok {
+			body = numbered
+		}
+	}
 	if !c.bridging {
 		set(out, "Content-Type", k.contentType)
-		c.set(out, "Content-Length", strconv.Itoa(len(k.body)))
+		c.set(out, "Content-Length", strconv.Itoa(len(body)))
 		c.w.WriteHeader(http.StatusOK)
 	}
 	c.out.last, c.out.chunked = true, c.bridging
-	_, err := c.w.Write(k.body)
+	_, err := c.w.Write(body)
 	c.whole = err == nil
 	c.taken = c.whole && c.receipts()
 	return true
