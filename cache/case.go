@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -41,8 +42,10 @@ func isOpening(words []string) bool {
 		return false
 	}
 	switch next := strings.ToLower(words[1]); first {
-	case "who", "which": // a band, the WHO, a magazine
-		return words[0] != strings.ToUpper(words[0]) && (auxiliaries[next] || first == "who" && behindWho[next])
+	case "who": // a band, the WHO
+		return words[0] != strings.ToUpper(words[0]) && (auxiliaries[next] || behindWho[next])
+	case "which": // a magazine
+		return slices.ContainsFunc(words, func(w string) bool { return auxiliaries[strings.ToLower(w)] })
 	case "please", "bitte":
 		return isRequest(strings.Fields(strings.ToLower(strings.Join(words[1:], " "))))
 	case "price":
@@ -52,9 +55,10 @@ func isOpening(words []string) bool {
 	}
 }
 
-// isLoud says that a text of several words has no small letter: its capitals say nothing then.
+// isLoud says that a text of several words has no small letter: its capitals say nothing then, but for a German SS, which may be an ß.
 func isLoud(words []string) bool {
-	return len(words) > 1 && !strings.ContainsFunc(strings.Join(words, " "), unicode.IsLower)
+	text := strings.Join(words, " ")
+	return len(words) > 1 && !strings.ContainsFunc(text, unicode.IsLower) && !(german[strings.ToLower(words[0])] && strings.Contains(text, "SS"))
 }
 
 // isTitle says that every word of a text begins with a capital, and that it is a request of a kind that is the name of nothing.

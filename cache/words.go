@@ -45,11 +45,11 @@ var greetings = set(`hi hello hey`)
 // interrogatives, auxiliaries and determiners are, in this order, words that begin nothing but a question.
 var (
 	interrogatives = set(`what who where when why how was wie wo wer wann warum où quel quelle quels quelles dónde cuál cuándo`)
-	auxiliaries    = set(`is are was were do does did can could should would ist sind est sont es está son están`)
+	auxiliaries    = set(`is are was were do does did can could should would ist sind kann muss soll est sont es está son están`)
 )
 
 // determiners stand before a noun, or for one.
-var determiners = set(`the a an my your our his their this that these those i you we they he she it me us there
+var determiners = set(`the a an my your our his their this that these those i you we they he she it me us there all every each
 	der die das mein meine ich man le la les mon ma mes el los las mi mis`)
 
 // persons stand behind the verb of a question or of a request.
@@ -60,6 +60,9 @@ var tellers, listers = set(`enable disable tell explain describe summarize summa
 
 // replies are what people say by themselves, of which what stands behind a comma may be a part.
 var replies = set(`yes no sorry please thanks hello hi bye welcome pardon cheers well ok okay`)
+
+// german begin questions and requests.
+var german = set(`wie wo was wer wann warum welche welcher welches erkläre nenne`)
 
 // french begin questions before whose mark a space may stand.
 var french = set(`où quand comment pourquoi quel quelle quels quelles combien`)
@@ -130,7 +133,7 @@ var spacing = []string{"space", "spacing", "tab", "indent", "column", "空白"}
 var wordingSigns = []string{"全角", "半角", "記号", "句読点", "标点", "翻訳", "訳し", "意味", "言葉", "添削", "校正", "直して", "読み方", "翻译", "翻譯", "意思", "怎么说", "怎麼說", "修改", "改写", "校对", "단어", "번역", "뜻", "교정"}
 
 // composing are words by which a text asks for a text, whose last words may stand at its end.
-var composing = set(`answer respond shout sing yell whisper add end finish close type write draft compose email message letter card note sign send text reply schreibe schreib écris écrivez escribe escriba scrivi escreva`)
+var composing = set(`ask order request beg answer respond shout sing yell whisper add end finish close type write draft compose email message letter card note sign send text reply schreibe schreib écris écrivez escribe escriba scrivi escreva`)
 
 // nowWords make a question one of its time.
 var nowWords = set(`today today's tonight tonight's tomorrow tomorrow's yesterday yesterday's now nowadays currently current latest recent recently newest
