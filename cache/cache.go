@@ -120,10 +120,3 @@ type Entry struct {
 	Vector           Vector // for Semantic
 	Made, Expires    time.Time
 }
-
-// Hit is an entry that answers.
-type Hit struct {
-	Entry      *Entry  // not to be changed
-	Similarity float64 // cosine; 1 for a template
-	Age        time.Duration
-}

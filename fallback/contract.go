@@ -73,10 +73,17 @@ func (f *Facts) boundary(t *Tier, p *Policy) *Skipped {
 
 // held asks for what only the provider of the request has.
 func (f *Facts) held(t *Tier, _ *Policy) *Skipped {
-	if f.Needs.Held != "" && t.Provider != f.From.Provider {
-		return mismatch("tiers.provider", "the request names what %s keeps (%s)", f.From.Provider, f.Needs.Held)
+	if f.Needs.Held != "" && t.Provider != f.home() {
+		return mismatch("tiers.provider", "the request names what %s keeps (%s)", f.home(), f.Needs.Held)
 	}
 	return nil
+}
+
+func (f *Facts) home() string {
+	if f.Needs.Home != "" {
+		return f.Needs.Home
+	}
+	return f.From.Provider
 }
 
 func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
@@ -85,8 +92,9 @@ func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
 	}
 	const rule = "fallback.require_equivalent_tools"
 	switch {
-	case f.Needs.Hosted != "" && t.Provider != f.From.Provider:
-		return mismatch(rule, "the request has a tool that %s runs or knows (%s)", f.From.Provider, f.Needs.Hosted)
+	case f.Needs.Hosted != "" && t.Provider != f.home():
+		return mismatch(rule, "the request has a tool that %s runs or knows (%s)", f.home(), f.Needs.Hosted)
+
 	case f.Needs.Parallel && t.Parallel == No:
 		return mismatch(rule, "the request asks for parallel calls, and models.%s has parallel_tools: false", t.Model)
 	}

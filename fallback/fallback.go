@@ -73,6 +73,8 @@ type Needs struct {
 	Tools, Images, Schema bool
 	// Held says that it names what its provider keeps for it, which no other provider has.
 	Held string
+	// Home is the provider that keeps it, the first that reads the request as it came; "": that of the first tier.
+	Home string
 	// Hosted names a tool that its provider runs, or knows by its type alone; "": none.
 	Hosted string
 	// Parallel says that it asks for calls of several tools at once.

@@ -65,6 +65,12 @@ func TestContract(t *testing.T) {
 		"kept here": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.Needs.Held, t.Provider = "conversation", "pro"
 		}, fallback.Next, "", "tiers"},
+		"kept at home": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Held, f.Needs.Home, f.Needs.Hosted = "thinking", "flash", "web_search"
+		}, fallback.Next, "", "tiers"},
+		"kept at another's home": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Held, f.Needs.Home, t.Provider = "thinking", "flash", "pro"
+		}, fallback.Mismatch, "fallback_contract_mismatch", "tiers.provider"},
 		"tools":    {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, yes }, fallback.Next, "", "tiers"},
 		"no tools": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, no }, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
 		"tools?":   {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, unsaid }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_equivalent_tools"},

@@ -1,6 +1,7 @@
 package translate
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
@@ -241,4 +242,18 @@ func (t joined) value() value {
 		return nil
 	}
 	return value(t)
+}
+
+// frame is an event of which one value alone changes from one to the next: most of a stream is such events.
+type frame struct{ before, after []byte }
+
+// write appends the event with this value; event writes it in full, and does so once.
+func (f *frame) write(out *[]byte, t value, event func(value)) {
+	if f.before == nil {
+		at := len(*out)
+		event(value{0}) // a byte that stands in no JSON
+		f.before, f.after, _ = bytes.Cut(bytes.Clone((*out)[at:]), []byte{0})
+		*out = (*out)[:at]
+	}
+	*out = append(append(append(*out, f.before...), t...), f.after...)
 }

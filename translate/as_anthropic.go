@@ -79,6 +79,7 @@ type anthropicStream struct {
 	out  *[]byte
 	next int // index of the next block
 	open openBlock
+	said frame // of the open block
 }
 
 type openBlock int
@@ -101,7 +102,7 @@ func (s *anthropicStream) begin(h head) {
 func (s *anthropicStream) start(kind openBlock, b doc) {
 	s.stop()
 	s.emit("content_block_start", doc{"index", s.next, "content_block", b})
-	s.open = kind
+	s.open, s.said = kind, frame{}
 	s.next++
 }
 
@@ -120,7 +121,7 @@ func (s *anthropicStream) text(t value) {
 	if s.open != textBlock {
 		s.start(textBlock, doc{"type", "text", "text", "", "citations", nil})
 	}
-	s.delta(doc{"type", "text_delta", "text", t})
+	s.said.write(s.out, t, func(t value) { s.delta(doc{"type", "text_delta", "text", t}) })
 }
 
 func (s *anthropicStream) call(_ int, id, name string) {

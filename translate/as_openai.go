@@ -63,6 +63,7 @@ type openAIStream struct {
 	head
 	out  *[]byte
 	want bool // the usage, by stream_options.include_usage
+	said frame
 }
 
 func (s *openAIStream) chunk(choices list, total any) {
@@ -82,7 +83,9 @@ func (s *openAIStream) begin(h head) {
 	s.delta(doc{"role", "assistant", "content", "", "refusal", nil}, nil)
 }
 
-func (s *openAIStream) text(t value) { s.delta(doc{"content", t}, nil) }
+func (s *openAIStream) text(t value) {
+	s.said.write(s.out, t, func(t value) { s.delta(doc{"content", t}, nil) })
+}
 
 func (s *openAIStream) call(n int, id, name string) {
 	s.delta(doc{"tool_calls", list{doc{"index", n, "id", id, "type", "function", "function", doc{"name", name, "arguments", ""}}}}, nil)

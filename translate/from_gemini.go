@@ -22,7 +22,7 @@ func (d *fromGemini) chunk(v value) error {
 	}
 	blocked := v.get("promptFeedback", "blockReason")
 	candidates := v.get("candidates")
-	if blocked != nil || candidates.is('[') {
+	if !d.begun && (blocked != nil || candidates.is('[')) {
 		d.start(v.get("responseId").text(), v.get("modelVersion").text(), 0, d.last.usage)
 	}
 	if blocked != nil && blocked.text() != "BLOCKED_REASON_UNSPECIFIED" {

@@ -40,7 +40,9 @@ func (d *fromOpenAI) chunk(v value, field string) error {
 		if choice.get("index").int() != 0 {
 			return d.mismatch("choices", "the client asked for one answer")
 		}
-		d.start(v.get("id").text(), v.get("model").text(), v.get("created").int(), d.last.usage)
+		if !d.begun {
+			d.start(v.get("id").text(), v.get("model").text(), v.get("created").int(), d.last.usage)
+		}
 		if err := d.message(choice.get(field)); err != nil {
 			return err
 		}

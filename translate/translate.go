@@ -81,7 +81,8 @@ type Options struct {
 	PublicName string
 	// MaxTokens is the output limit where the client sets none; 0 is DefaultMaxTokens for Anthropic and the model's own elsewhere.
 	MaxTokens int64
-	// OldMaxTokens writes max_tokens instead of max_completion_tokens, for servers that speak an older OpenAI shape.
+	// OldMaxTokens writes max_tokens instead of max_completion_tokens, for servers that speak an older OpenAI shape. OpenAI's
+	// reasoning models refuse it, wherever they are served.
 	OldMaxTokens bool
 	// Now stamps answers whose far side gives no time; nil is time.Now.
 	Now func() time.Time

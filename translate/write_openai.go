@@ -11,7 +11,7 @@ func (j *job) writeOpenAI(c *conversation) doc {
 	d := doc{"model", j.opts.Model, "messages", j.openAITurns(c)}
 	if limit := j.openAILimit(c); limit != nil {
 		name := "max_completion_tokens"
-		if j.opts.OldMaxTokens {
+		if j.opts.OldMaxTokens && !reasons(j.opts.publicName()) {
 			name = "max_tokens"
 		}
 		d = append(d, name, limit)

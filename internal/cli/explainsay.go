@@ -65,6 +65,9 @@ func sayAnswer(line func(name, text string), x *explain.Explanation) {
 		sayDecision(line, &x.Decisions[i])
 	}
 	sayFallback(line, "fallback", x.Fallback)
+	if len(x.StandIns) > 0 {
+		line("instead", "where no tier answers: "+strings.Join(x.StandIns, ", then ")+"; the call stays failed, its key is released [workflow's cache]")
+	}
 	route := "no cool-down"
 	if x.CoolDownMS > 0 {
 		route = "nobody calls it for " + span(milliseconds(x.CoolDownMS))

@@ -199,8 +199,9 @@ func TestModelSpaces(t *testing.T) {
 		}
 		return m.Space()
 	}
-	if space(a) != space(a) || space(a) == space(b) {
-		t.Errorf("one model in two folders has %q and %q, another one %q", space(a), space(a), space(b))
+	first, again, other := space(a), space(a), space(b)
+	if first != again || first == other {
+		t.Errorf("one model in two folders has %q and %q, another one %q", first, again, other)
 	}
 }
 

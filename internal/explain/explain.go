@@ -44,6 +44,8 @@ type Explanation struct {
 	Decisions []Decision `json:"decisions,omitempty"`
 	// Fallback says whether another tier may answer, where nothing is sent again and the workflow has several.
 	Fallback *Fallback `json:"fallback,omitempty"`
+	// StandIns are what is looked for, in this order, before the client of a call hears of its failure: template NAME, semantic, default.
+	StandIns []string `json:"stand_ins,omitempty"`
 	// Begins is the tier that a call of the request goes to first, of several.
 	Begins     *Fallback `json:"begins,omitempty"`
 	CoolDownMS int64     `json:"cool_down_ms,omitempty"` // of the route, for everybody
@@ -211,6 +213,9 @@ func (x *explainer) answer(out *Explanation) {
 	out.Attempt, out.MaxAttempts, out.RemainingMS = f.Attempt, p.MaxAttempts, f.Remaining.Milliseconds()
 	out.Decisions = x.decisions(f, p, &j)
 	out.Fallback = x.fallback(&f, &j, out.Decisions)
+	if x.fails(out.Decisions) && !f.Async && !f.Left && !j.Visible && out.OnUnknown != string(policy.HoldUnknown) {
+		out.StandIns = gateway.StandIns(x.wf, &x.call, a.Status)
+	}
 	out.CoolDownMS = decision.Cooldown(j.Signal).Milliseconds()
 	out.Breaker = health(&j)
 	x.key(out, &j)

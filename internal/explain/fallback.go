@@ -16,10 +16,14 @@ type Fallback struct {
 	Place Place  `json:"place"`
 }
 
+// fails says that by one of the decisions nothing is sent again.
+func (x *explainer) fails(ds []Decision) bool {
+	return slices.ContainsFunc(ds, func(d Decision) bool { return d.Action == decision.Fail || d.Action == decision.Hold })
+}
+
 // fallback asks whether another tier may answer what is not sent again; nil where there is no other.
 func (x *explainer) fallback(f *decision.Facts, j *gateway.Judgement, ds []Decision) *Fallback {
-	final := func(d Decision) bool { return d.Action == decision.Fail || d.Action == decision.Hold }
-	if len(x.wf.Tiers) < 2 || !slices.ContainsFunc(ds, final) {
+	if len(x.wf.Tiers) < 2 || !x.fails(ds) {
 		return nil
 	}
 	name := cmp.Or(x.q.Answer.Provider, string(x.call.Wire))

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -54,7 +55,7 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 	}
 	if !f.Visible { // then it has answered, as far as it did
 		why.tier = k.leg().name
-		k.trail = append(k.trail, why)
+		k.stopped(why)
 	}
 	d := e.would(f)
 	k.skipped(d.Skipped)
@@ -98,7 +99,7 @@ func refusedStop(err *Error) stop {
 
 // failedStop is a tier of which an attempt failed.
 func failedStop(o *outcome) stop {
-	return stop{sent: true, word: cmp.Or(FailureWord(o.signal), o.kind, "failed"), status: o.status, reason: o.reason}
+	return stop{sent: true, word: cmp.Or(FailureWord(o.signal), plainName(o.kind), "failed"), status: o.status, reason: o.reason}
 }
 
 // afterRefusal is what is refused before an attempt of it.
@@ -138,7 +139,7 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 		e.yieldPlace(o)
 	}
 	e.clear()
-	ready := e.boardNext(d, failedStop(o).word, e.job == nil)
+	ready := e.boardNext(d, failedStop(o).word, true)
 	e.work()
 	if !ready {
 		return false, false
@@ -159,15 +160,31 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 		}
 		reason = string(refusal.Code)
 		d = e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
-		if d.Action != fallback.Next && waits && b != nil && b.patient && b.wait <= e.patience() { // no tier is left
-			if b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience())); b == nil && err == nil {
-				e.next.Trigger = "fallback: " + reason
-				return true
-			}
+		if d.Action != fallback.Next && waits && b != nil && e.awaitPlace(b) { // no tier is left
+			e.waitsAt(k.at)
+			e.next.Trigger = "fallback: " + reason
+			return true
 		}
 		e.purse.drop()
 	}
 	return false
+}
+
+// awaitPlace waits for a place at a tier that had none: a call where its caller may wait, a job, which would end here, in any case.
+func (e *execution) awaitPlace(b *barred) bool {
+	limit := time.Now().Add(e.patience())
+	if e.job == nil {
+		b, err := e.nest.waitIn(e.ctx, b, limit)
+		return b == nil && err == nil
+	}
+	for b != nil {
+		left := time.Until(limit)
+		if b.wait > left || left <= 0 || !pause.For(e.ctx, max(b.wait, stall)) {
+			return false
+		}
+		b = e.nest.enter()
+	}
+	return true
 }
 
 // enterLeg takes what an attempt at another tier needs: its money, a slot of its own and a permit of its route.
@@ -177,6 +194,8 @@ func (e *execution) enterLeg(to int) (*Error, *barred) {
 	l, o := k.leg(), k.asked
 	e.request, e.target = o.outbound(l), l.to
 	e.next = o.attempt(l)
+	k.arrives(l.name)
+	e.trail()
 	e.markMetadata()
 	e.nest = nest{rules: e.nest.rules, tier: l.tier, route: e.g.routes.GetAt(e.g.epoch, e.next.Route, e.nest.rules.breaker, e.wf.Retry.Share),
 		priority: e.nest.priority, class: e.nest.class}

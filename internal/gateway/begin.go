@@ -127,6 +127,11 @@ func (k *course) wants(o *original) fallback.Needs {
 	if k.needs == nil {
 		needs := needsOf(o.body)
 		needs.Wire, needs.SameModel = string(o.spec.Wire), vectors(o.spec.Endpoint)
+		for i := len(k.legs) - 1; i >= 0; i-- {
+			if k.legs[i].to.wire == o.spec.Wire {
+				needs.Home = k.legs[i].to.conf.Name
+			}
+		}
 		k.needs = &needs
 		k.in, k.out = tokens(o.spec.Endpoint, o.body)
 	}

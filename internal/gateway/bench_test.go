@@ -117,14 +117,28 @@ func BenchmarkGateway(b *testing.B) {
 		b.Run(c.name+"/direct", func(b *testing.B) { bench(b, provider, c.path, c.header, c.body) })
 		b.Run(c.name+"/ReverseProxy", func(b *testing.B) { bench(b, reverse, c.path, c.header, c.body) })
 		b.Run(c.name+"/gateway", func(b *testing.B) { bench(b, gw, c.path, c.header, c.body) })
+		if c.name != "read" {
+			b.Run(c.name+"/translated", func(b *testing.B) { bench(b, gw, c.path, "Holdfast-Workflow: told\r\n", c.body) })
+		}
 	}
 	b.Run("replay/gateway", func(b *testing.B) {
 		bench(b, gw, "/v1/chat/completions", "Idempotency-Key: bench\r\n", func(int64) []byte { return fixed })
 	})
 }
 
+// benchPolicy has a workflow beside the default, whose calls Anthropic's API answers.
+const benchPolicy = `
+env: test
+providers:
+  openai: {type: openai, base_url: "SIM/v1"}
+  anthropic: {type: anthropic, base_url: "SIM", api_key: "a-key-of-the-gateways-own"}
+workflows:
+  told: {match: {paths: ["/none"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}]}
+  default: {}
+`
+
 func benchGateway(b *testing.B, far string) *gateway.Gateway {
-	cfg, faults := policy.Parse("bench.yaml", []byte(strings.ReplaceAll("env: test\nproviders:\n  openai: {type: openai, base_url: \"SIM/v1\"}\n", "SIM", far)), os.LookupEnv)
+	cfg, faults := policy.Parse("bench.yaml", []byte(strings.ReplaceAll(benchPolicy, "SIM", far)), os.LookupEnv)
 	if cfg == nil {
 		b.Fatal(faults)
 	}

@@ -5,50 +5,86 @@ import (
 	"github.com/holdfast-ai/holdfast/fallback"
 )
 
+// turnDown is a tier that had no place for a call.
+type turnDown struct {
+	at  int
+	err *Error
+	b   *barred // nil where its cost stood in the way
+}
+
 // board takes a place at the first tier, from the present one on, that has one. Where none has, it waits at the first of them that
-// may be waited for; else it returns what the first has said.
+// may be waited for; else it returns what the first has said. A job asks its first tier alone: it waits in its lane.
 func (c *call) board() *Error {
 	e, k := c.exec, c.course
-	var refusals []*Error
-	var waits []*barred
-	var at []int
+	var all []turnDown
 	for {
-		c.enlist()
-		err := c.afford()
-		var b *barred
-		if err == nil {
-			b = e.nest.admit()
-			c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, b == nil || b.code != CodeBulkheadFull)
-			if b == nil || c.job == nil && b.brief() && b.wait <= e.patience() {
-				e.barred = b
-				return nil
-			}
-			err = b.refusal()
-			e.purse.drop()
+		no := c.ask()
+		if no == nil {
+			return nil
 		}
-		refusals, waits, at = append(refusals, err), append(waits, b), append(at, k.at)
-		if c.job != nil { // it waits in its lane
-			return err
+		if c.job != nil {
+			return no.err
 		}
-		d := e.elsewhere(afterRefusal(err.Code), refusedStop(err))
+		all = append(all, *no)
+		d := e.elsewhere(afterRefusal(no.err.Code), refusedStop(no.err))
 		if d.Action != fallback.Next || d.Approval {
 			break
 		}
-		e.moved(k.at, k.index(d.Tier), string(err.Code))
-		c.goTo(k.index(d.Tier))
+		to := k.index(d.Tier)
+		e.moved(k.at, to, string(no.err.Code))
+		c.goTo(to)
 	}
-	for i, b := range waits {
-		if b != nil && b.patient && b.wait <= e.patience() {
-			c.goTo(at[i])
-			c.enlist()
-			if c.afford() == nil {
-				e.barred = b
-				return nil
-			}
+	if c.waitsAtOne(all) {
+		return nil
+	}
+	c.goTo(all[0].at)
+	return refusedBy(all)
+}
+
+// ask takes what an attempt at the present tier needs, or says what stands in the way; a wait that is slept in the nest does not.
+func (c *call) ask() *turnDown {
+	e := c.exec
+	c.enlist()
+	if err := c.afford(); err != nil {
+		return &turnDown{at: c.course.at, err: err}
+	}
+	b := e.nest.admit()
+	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, b == nil || b.code != CodeBulkheadFull)
+	if b == nil || c.job == nil && b.brief() && b.wait <= e.patience() {
+		e.barred = b
+		return nil
+	}
+	e.purse.drop()
+	return &turnDown{at: c.course.at, err: b.refusal(), b: b}
+}
+
+// waitsAtOne has the call wait, behind its claim, for the first of the tiers that may be waited for.
+func (c *call) waitsAtOne(all []turnDown) bool {
+	for _, no := range all {
+		if no.b == nil || !no.b.patient || no.b.wait > c.exec.patience() {
+			continue
+		}
+		c.goTo(no.at)
+		c.enlist()
+		if c.afford() == nil {
+			c.exec.barred = no.b
+			c.exec.waitsAt(no.at)
+			return true
 		}
 	}
-	c.goTo(at[0])
-	return refusedBy(refusals)
+	return false
+}
+
+// waitsAt takes back what was said of the tier that a call waits for after all.
+func (e *execution) waitsAt(i int) {
+	k := e.course
+	k.arrives(k.legs[i].name)
+	e.trail()
+	if i == 0 {
+		e.mu.Lock()
+		e.because = ""
+		e.mu.Unlock()
+	}
 }
 
 // brief says that a wait is one that is slept in the nest (semantics 36): backpressure comes before another tier.
@@ -58,10 +94,10 @@ func (b *barred) brief() bool {
 
 // refusedBy is what a client hears whom every tier refused before anything was sent: what the first has said, with the shortest wait
 // of those that say the same.
-func refusedBy(all []*Error) *Error {
-	told := *all[0]
-	for _, err := range all[1:] {
-		if err.Code == told.Code && err.Wait > 0 && err.Wait < told.Wait {
+func refusedBy(all []turnDown) *Error {
+	told := *all[0].err
+	for _, no := range all[1:] {
+		if err := no.err; err.Code == told.Code && err.Wait > 0 && err.Wait < told.Wait {
 			told.Wait = err.Wait
 		}
 	}

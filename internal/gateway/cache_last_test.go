@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/sim"
@@ -221,12 +222,12 @@ func TestCacheOutlivesItsProcess(t *testing.T) {
 		t.Errorf("purged %d, %v", n, err)
 	}
 	r.source(r.must(byTemplate, 200), "default")
-	for _, purge := range []struct { // the last one is of all workflows
-		workflow string
-		entries  int
-	}{{"charm", 0}, {"first", 1}, {"", 0}} {
-		if n, err := r.gw.Purge(context.Background(), ledger.CachedFilter{Workflow: purge.workflow, Tenant: "a"}); n != purge.entries || err != nil {
-			t.Errorf("purged %d of %q, %v", n, purge.workflow, err)
+	for _, f := range []struct {
+		tenant, workflow string
+		want             int
+	}{{"a", "charm", 0}, {"b", "first", 0}, {"a", "first", 1}, {"", "", 0}} {
+		if n, err := r.gw.Purge(context.Background(), ledger.CachedFilter{Workflow: f.workflow, Tenant: f.tenant}); n != f.want || err != nil {
+			t.Errorf("purged %d, %v: %+v", n, err, f)
 		}
 	}
 	r.must(byMeaning, 503)
@@ -356,5 +357,87 @@ func TestCacheOfATier(t *testing.T) {
 	r.source(r.must(question("apart", "IS IT  THERE?").with("Holdfast-Owner", ""), 200), "cache:semantic")
 	if a := r.must(question("apart", "and this?"), 502); a.code() != "all_tiers_failed" {
 		t.Errorf("%v", a.header)
+	}
+}
+
+// A row that this version cannot read leads nowhere, and goes at the next start; the answer stays.
+func TestCacheRowOfAnotherVersion(t *testing.T) {
+	r := cacheRig(t)
+	a := r.must(question("default", "is it there?").key("k"), 200)
+	id := a.header.Get("Holdfast-Intent")
+	r.settled(id)
+	if err := r.log.Cache(id, ledger.Cached{CachedRef: ledger.CachedRef{Kind: ledger.CachedSemantic}, Data: []byte{99}, ExpiresAt: r.store.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := r.gw.Cached(context.Background(), ledger.CachedFilter{}); err != nil || len(list) != 1 || !list[0].Stale {
+		t.Errorf("%+v, %v", list, err)
+	}
+	r.close()
+	c := rigConfig{}
+	withCache(&c)
+	r.start(c)
+	wait(t, func() bool { return len(r.indexed(ledger.CachedFilter{})) == 0 })
+	r.source(r.must(question("default", "is it there?").key("k"), 200), "replay")
+}
+
+// What is answered first holds nothing: no place, no key, no row. Who has a key is answered by it, before the cache.
+func TestCacheFirstHoldsNothing(t *testing.T) {
+	r := cacheRig(t)
+	q := question("keyed", "is it there?")
+	r.cachedFor(q)
+	r.source(r.must(q, 200), "replay")
+	before := len(r.all())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() { r.source(r.must(question("keyed", "IS IT  THERE?"), 200), "cache:semantic") })
+	}
+	all.Wait()
+	if n := len(r.all()); n != before {
+		t.Errorf("%d rows more", n-before)
+	}
+	wait(t, func() bool { working, _, executions := r.gw.Held(); return working == 0 && executions == 0 })
+	// Of a key that is on record the answer is its own, also where only the log knows of it.
+	own := r.must(question("keyed", "and is THIS there?").key("k"), 200)
+	r.settled(own.header.Get("Holdfast-Intent"))
+	r.close()
+	c := rigConfig{}
+	withCache(&c)
+	r.start(c)
+	r.source(r.must(question("keyed", "and is THIS there?").key("k"), 200), "replay")
+	if a := r.must(question("keyed", "is it there?").key("k"), 422); a.header.Get("Holdfast-Cache") != "" {
+		t.Errorf("another request under the key: %v", a.header)
+	}
+	// A hit leaves the key free.
+	before = len(r.all())
+	r.source(r.must(question("keyed", "is  it there?").key("free"), 200), "cache:semantic")
+	if n := len(r.all()); n != before {
+		t.Errorf("%d rows more", n-before)
+	}
+}
+
+func (r *rig) all() []*ledger.Record {
+	r.t.Helper()
+	list, err := r.store.List(context.Background(), ledger.Filter{Limit: 1000})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return list
+}
+
+// Where nothing counts as the same operation an answer is kept for others all the same, by both ways that its question has.
+func TestCacheWithoutKeys(t *testing.T) {
+	r := cacheRig(t)
+	for _, q := range []request{question("keyless", "Why buy the lamp?"), question("keyless", "Why buy the chair?").streams()} {
+		made := r.must(q, 200)
+		wait(t, func() bool { return len(r.indexed(ledger.CachedFilter{Intent: made.header.Get("Holdfast-Intent")})) == 2 })
+		a := r.must(q, 200)
+		r.source(a, "cache:template")
+		if string(a.body) != string(made.body) {
+			t.Errorf("%s, made as %s", a.body, made.body)
+		}
+		numbered := r.must(q.with("Holdfast-Stream-Ids", "1"), 200)
+		if ids := strings.Contains(string(numbered.body), "id: 1\n"); ids != strings.Contains(q.body, "stream") {
+			t.Errorf("numbered: %s", numbered.body)
+		}
 	}
 }

@@ -52,6 +52,16 @@ workflows:
     retry: {max_attempts: 1}
     bulkhead: {max_concurrent: 1}
     cache: {default: "We are busy just now."}
+  keyed:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    idempotency: {derive: always}
+    cache: {first: true, semantic: {embedder: main}}
+  keyless:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    idempotency: {derive: "off"}
+    cache: {first: true, semantic: {embedder: main}, template: [{name: charm, pattern: "Why buy {product}?"}]}
   bridged:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-ai/holdfast/cache"
@@ -15,6 +16,8 @@ import (
 type answers struct {
 	g     *Gateway
 	index cache.Index
+
+	embedding atomic.Int64 // vectors being made for look-ups
 
 	mu      sync.Mutex
 	waiting []func(context.Context)

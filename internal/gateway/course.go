@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/fallback"
@@ -62,8 +63,19 @@ func (c *call) goTo(i int) {
 // skipped puts on the trail what a decision passed over.
 func (k *course) skipped(list []fallback.Skipped) {
 	for _, s := range list {
-		k.trail = append(k.trail, stop{tier: s.Tier, word: "skipped", rule: s.Rule, reason: s.Reason})
+		k.stopped(stop{tier: s.Tier, word: "skipped", rule: s.Rule, reason: s.Reason})
 	}
+}
+
+// stopped puts a tier on the trail, once: what an attempt there brought stays, what refused one gives way to what is known now.
+func (k *course) stopped(s stop) {
+	k.arrives(s.tier)
+	k.trail = append(k.trail, s)
+}
+
+// arrives takes a tier off the trail that refused the call before, and has a place for it now.
+func (k *course) arrives(tier string) {
+	k.trail = slices.DeleteFunc(k.trail, func(s stop) bool { return s.tier == tier && !s.sent })
 }
 
 // tried counts the tiers that failed at the call, or refused it; a tier that a contract skips is none.

@@ -53,6 +53,7 @@ type cutCase struct {
 	clean  bool   // the HTTP body ends properly behind that
 	pieces bool   // it is sent event by event, not in one write
 	other  string // the workflow whose second tier speaks another format; "": the one of two like tiers
+	own    bool   // it reports an error itself, in a form of its own, which more may follow
 }
 
 // cutStep is how far apart the events are at which a stream of so many is cut: none is left out but of the long one, and under
@@ -263,7 +264,7 @@ func playCuts(t *testing.T, all []cutCase) map[string]int {
 func (c cutCase) judge(t *testing.T, a *answered, second int) (where, fault string) {
 	content, own := false, false
 	for _, e := range framesOf(c.wire, c.stream) {
-		content = content || e.content(c.wire)
+		content = content || !own && e.content(c.wire) // behind an error nothing is an answer
 		own = own || e.fails()
 	}
 	ended, closed := c.ends(t)
@@ -280,6 +281,8 @@ func (c cutCase) judge(t *testing.T, a *answered, second int) (where, fault stri
 		return "before", c.judgeBefore(t, a, second)
 	case own:
 		return "own error", c.judgeAfter(a, second)
+	case c.own:
+		return "after", c.judgeAfter(a, second)
 	}
 	if errorsIn(c.wire, a.body) != 1 {
 		return "after", fmt.Sprintf("%d structured errors", errorsIn(c.wire, a.body))
@@ -384,6 +387,9 @@ func (c cutCase) judgeAfter(a *answered, second int) string {
 		return "the first tier's content did not come before its error"
 	case len(messagesIn(c.wire, a.body)) != 1: // the provider's own event may stand before the one that raises
 		return fmt.Sprintf("it tells of %q", messagesIn(c.wire, a.body))
+	}
+	if c.own {
+		return heard(c.wire, a.body)
 	}
 	return raises(c.wire, a.body)
 }

@@ -197,7 +197,7 @@ func (f frame) fails() bool {
 	v := f.decoded()
 	kind, _ := at(v, "type").(string)
 	_, list := v.([]any)
-	return !list && something(at(v, "error")) || f.name == "error" || kind == "error" || kind == "response.failed"
+	return !list && something(at(v, "error")) || f.name == "error" || kind == "error" || kind == "response.failed" || at(v, "object") == "error"
 }
 
 // errorsIn counts the failures that a client is told of. Gemini's two forms of one error behind one another are one (semantics 24).
@@ -224,7 +224,7 @@ func messagesIn(wire string, b []byte) (all []string) {
 		}
 		v := f.decoded()
 		said := "?"
-		for _, path := range [][]string{{"error", "message"}, {"response", "error", "message"}, {"message"}} {
+		for _, path := range [][]string{{"error", "message"}, {"response", "error", "message"}, {"message"}, {"error"}} {
 			if m, ok := at(v, path...).(string); ok {
 				said = m
 				break

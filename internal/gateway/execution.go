@@ -300,6 +300,7 @@ func (e *execution) run() {
 func (e *execution) attempt() *outcome {
 	e.watch = e.newWatch()
 	defer e.watch.stop()
+	e.sayLeftOut()
 	mutant.Point("send.before")
 	e.sent = time.Now()
 	resp, err := e.send()

@@ -36,7 +36,7 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 	if len(w.Tiers) < 2 {
 		return fallback.Decide(&fallback.Facts{}, &fallback.Policy{})
 	}
-	needs := f.needs(cfg)
+	needs := f.needs(cfg, w)
 	at := slices.IndexFunc(w.Tiers, func(t policy.Tier) bool { return f.wasSentTo(&t) })
 	in, out := tokens(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
@@ -49,7 +49,7 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 
 // Start decides at which tier of w a call begins, for `holdfast explain`; f.Provider is that which its path names.
 func Start(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decision {
-	needs := f.needs(cfg)
+	needs := f.needs(cfg, w)
 	in, out := tokens(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
 	for i := range w.Tiers {
@@ -80,13 +80,19 @@ func (f *Failing) tier(cfg *policy.Config, t *policy.Tier, own string, in, out i
 	return v
 }
 
-func (f *Failing) needs(cfg *policy.Config) fallback.Needs {
+func (f *Failing) needs(cfg *policy.Config, w *policy.Workflow) fallback.Needs {
 	needs := needsOf(f.Body)
 	needs.Wire = string(wireOf(f.Endpoint))
 	if p := cfg.Provider(f.Provider); p != nil && needs.Wire == "" {
 		needs.Wire = p.Type
 	}
 	needs.SameModel = vectors(f.Endpoint)
+	for i := len(w.Tiers) - 1; i >= 0; i-- {
+		name := cmp.Or(w.Tiers[i].Provider, f.Provider)
+		if p := cfg.Provider(name); p != nil && p.Type == needs.Wire {
+			needs.Home = name
+		}
+	}
 	return needs
 }
 

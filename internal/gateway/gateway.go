@@ -140,8 +140,8 @@ var stages = [...]stage{
 	{"key", (*call).derive},          // what the request means
 	{"async", (*call).async},         // Prefer: respond-async: a job, answered at once
 	{"duplicate", (*call).duplicate}, // replay, attach, 409, 422
-	{"cached", (*call).cached},       // an earlier answer, where it is wanted first
 	{"admit", (*call).admit},         // a place among the workers
+	{"cached", (*call).cached},       // an earlier answer, where it is wanted first
 	{"permit", (*call).permit},       // a slot of the tier, a permit of the route
 	{"claim", (*call).claim},         // claim + dispatched, durable
 	{"run", (*call).run},             // the upstream call

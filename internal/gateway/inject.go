@@ -36,7 +36,7 @@ func (e *execution) injected(f *route.Fault) (*upstream.Response, error) {
 func (e *execution) injectedAnswer(f *route.Fault) *upstream.Response {
 	body := f.Body
 	if body == "" {
-		body = string((&provider.Error{Code: "injected_fault", Status: f.Status, Message: errInjected.Error()}).Body(&e.spec))
+		body = string((&provider.Error{Code: "injected_fault", Status: f.Status, Message: errInjected.Error()}).Body(e.asked()))
 	}
 	h := http.Header{"Content-Type": {provider.ContentType}}
 	if f.RetryAfter > 0 {

@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -38,6 +41,28 @@ var excused = map[Code]bool{CodeShed: true, CodeAdmission: true, CodeBulkheadFul
 // excusedStatus says the same of a provider's own error. A 501 is lasting, and is kept for its key (semantics 14).
 func excusedStatus(status int) bool {
 	return status == http.StatusTooManyRequests || status == http.StatusRequestTimeout || status >= 500 && status != http.StatusNotImplemented
+}
+
+// StandIns lists what a workflow has to stand in the place of an answer to a call, in the order in which it is looked for: templates,
+// semantic, default. It is empty where an attempt that ended with a status (0: without one) is shown to the client as it is. It is for
+// `holdfast explain`; of the request it knows no more than what kind of call it is.
+func StandIns(w *policy.Workflow, call *provider.Call, status int) []string {
+	texts := []string{wire.Chat, wire.Responses, wire.Messages, wire.Generate, wire.StreamGenerate}
+	if status != 0 && !excusedStatus(status) || !slices.Contains(texts, call.Endpoint) || w.EffectOf(call.Read) != policy.Generation ||
+		w.Mode == policy.Observe || w.Approval == policy.ApproveDispatch {
+		return nil
+	}
+	var list []string
+	for i := range w.Cache.Template {
+		list = append(list, "template "+w.Cache.Template[i].Name)
+	}
+	if w.Cache.Semantic != nil {
+		list = append(list, "semantic")
+	}
+	if w.Cache.Default != "" {
+		list = append(list, sourceDefault)
+	}
+	return list
 }
 
 // instead answers a call that is about to be refused; false where there is nothing to answer it with.
@@ -116,13 +141,19 @@ func (c *call) stand(k *canned) bool {
 		c.set(out, "Holdfast-Cache", k.hit.String())
 	}
 	c.done, c.code, c.source, c.status = true, k.code, k.source, http.StatusOK
+	body := k.body
+	if number := c.newCutter(k.contentType); number != nil { // the client wants its events numbered
+		if numbered, ok := number.cut(body); ok {
+			body = numbered
+		}
+	}
 	if !c.bridging {
 		set(out, "Content-Type", k.contentType)
-		c.set(out, "Content-Length", strconv.Itoa(len(k.body)))
+		c.set(out, "Content-Length", strconv.Itoa(len(body)))
 		c.w.WriteHeader(http.StatusOK)
 	}
 	c.out.last, c.out.chunked = true, c.bridging
-	_, err := c.w.Write(k.body)
+	_, err := c.w.Write(body)
 	c.whole = err == nil
 	c.taken = c.whole && c.receipts()
 	return true

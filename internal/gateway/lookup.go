@@ -86,15 +86,29 @@ func (c *call) byMeaning(a *asked, tiers []tierScope) *hit {
 	now := c.g.ledger.Now()
 	return c.look(a, cache.Semantic, tiers, s.ttl, func(q *cache.Question) cache.Key { return q.SemanticKey(s.embedder.Space(), now) },
 		func(e *cache.Entry) (float64, cache.Reason) {
-			ctx, stop := c.patience()
-			defer stop()
-			v, err := a.embed(ctx, s.embedder)
-			if err != nil {
-				c.g.logger.Debug("no vector of a question: the cache is passed over", "workflow", c.wf.Name, "error", err)
-			}
-			return cache.Confirm(e, v, s.threshold)
+			return cache.Confirm(e, c.vector(a), s.threshold)
 		})
 }
+
+// vector is that of the question, none where it cannot be had in time.
+func (c *call) vector(a *asked) (v cache.Vector) {
+	ctx, stop := c.patience()
+	defer stop()
+	err := errBusyEmbedder
+	if c.g.answers.embedding.Add(1) <= maxEmbeddings {
+		v, err = a.embed(ctx, a.conf.semantic.embedder)
+	}
+	c.g.answers.embedding.Add(-1)
+	if err != nil {
+		c.g.logger.Debug("no vector of a question: the cache is passed over", "workflow", c.wf.Name, "error", err)
+	}
+	return v
+}
+
+// maxEmbeddings bounds the vectors that are made at once for look-ups: as the last resort calls look that found no place here.
+const maxEmbeddings = 64
+
+var errBusyEmbedder = errors.New("limit of vectors that are made at once")
 
 // worse orders the reasons of misses: the one that came nearest to a hit is told.
 var worse = map[cache.Reason]int{cache.Empty: 0, cache.Differs: 1, cache.Expired: 2, cache.NoVector: 3, cache.Dissimilar: 4, answerGone: 5}

@@ -85,7 +85,7 @@ func (e *execution) reprice(l *leg) *Error {
 	s.drop()
 	o := e.course.asked
 	in, out, known := e.g.policy.Price(l.sends)
-	if !known && s.perCall > 0 {
+	if reviewed := e.job != nil && e.job.Life.Generation > 1; !known && !reviewed {
 		return unpriced(l.sends)
 	}
 	s.price = spend.Price{Input: in, Output: out}

@@ -241,8 +241,8 @@ func (s *streaming) errored(p *provider.Progress) *outcome {
 		v.lane = string(signal.OwnerReview)
 	}
 	e.spend()
-	e.rec.show(e.rec.size)
-	return &outcome{verdict: v, how: ending{tail: s.onceMore(p, status)}, body: e.partial(), visible: true}
+	e.rec.show(p.Committed)
+	return &outcome{verdict: v, how: ending{tail: append(s.closing(p), s.onceMore(p, status)...)}, body: e.partial(), visible: true}
 }
 
 // reported is what an in-stream error means, by the words of whoever answered, and the status that its client's API has for it.
@@ -274,15 +274,23 @@ func (s *streaming) onceMore(p *provider.Progress, status int) []byte {
 		return nil
 	}
 	again := &provider.Error{Code: p.ErrorType, Status: status, Message: errorMessage(p.ErrorData)}
-	tail := again.InStream(&s.e.spec, s.format, p)
-	if p.Committed < s.e.rec.size { // half an event is in front: its blank line did not come
-		blank := "\n\n"
-		if p.CRLF { // LF LF would swallow the CRLF events that genai-go has buffered before it
-			blank = "\r\n\r\n"
-		}
-		tail = append([]byte(blank), tail...)
+	return again.InStream(&s.e.spec, s.format, p)
+}
+
+// closing is what the error's own event still lacks: its blank line, or the bracket behind it. Half an event that stands behind
+// the error is left out, for it is none.
+func (s *streaming) closing(p *provider.Progress) []byte {
+	switch {
+	case s.format == provider.JSONArray && !p.Closed:
+		return []byte("\r\n]")
+	case s.format == provider.JSONArray || p.ErrorBare || p.ErrorAt < p.Committed:
+		return nil
 	}
-	return tail
+	s.e.rec.show(s.e.rec.size) // it came whole
+	if p.CRLF {                // LF LF would swallow the CRLF events that genai-go has buffered before it
+		return []byte("\r\n\r\n")
+	}
+	return []byte("\n\n")
 }
 
 // broken ends a stream that stopped without its end.

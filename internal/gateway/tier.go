@@ -115,6 +115,7 @@ type leg struct {
 	lack    *fallback.Lack // why there is none
 	varied  []byte         // its variant of the request; nil: the request as it came
 	crosses *translation   // nil: the tier speaks the request's own format
+	said    bool           // what the translation leaves out is on record
 }
 
 // firstLeg is where a call of r goes, or a job, as far as its contract holds there: the one place that says so. from is the provider

@@ -21,6 +21,8 @@ models:
   big: {context_tokens: 200000, tools: true, images: false}
   wide: {context_tokens: 200000, tools: true, images: true}
   mute: {context_tokens: 200000}
+  dear: {context_tokens: 200000, input_cost: 100000, output_cost: 0}
+  cheap: {context_tokens: 200000, input_cost: 1000, output_cost: 0}
 workflows:
   twice:
     match: {paths: ["/by-name-only"]}
@@ -31,6 +33,11 @@ workflows:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
     tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide, timeouts: {idle: 300ms}}]
+  spends:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    spend: {per_day: 100}
+    tiers: [{name: pro, provider: openai, model: dear}, {name: flash, provider: spare, model: cheap}]
   asked:
     match: {paths: ["/by-name-only"]}
     lanes: {owner_review: {enter_when: [fallback_contract_unknown]}}
@@ -175,4 +182,19 @@ func TestFollowerOnTheSecondTier(t *testing.T) {
 	}
 	r.atRest()
 	r.calls("f", 2)
+}
+
+// What was reserved for a tier that failed is given back; what counts is the price of the tier that answered.
+func TestTierSpend(t *testing.T) {
+	r := livesRig(t)
+	r.atTier("money", "pro", `{"status":503}`)
+	a := r.must(chat("money").workflow("spends"), 200)
+	r.atRest()
+	if a.header.Get("Holdfast-Source") != "flash" {
+		t.Errorf("%v", a.header)
+	}
+	rec := r.settled(a.header.Get("Holdfast-Intent"))
+	if got, want := r.gw.SpentToday("spends", ""), float64(rec.UsageIn)*1000/1e6; rec.UsageIn == 0 || got != want {
+		t.Errorf("spent %v, want %v", got, want)
+	}
 }

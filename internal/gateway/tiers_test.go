@@ -50,7 +50,7 @@ workflows:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
     lanes: {background_retry: {max_attempts: 1}, dead_letter: {enter_when: [max_attempts_exhausted]}}
-    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide, bulkhead: {max_concurrent: 1, interactive_reserve: 0}}]
   narrow:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
@@ -573,4 +573,23 @@ func TestExamplesOfATier(t *testing.T) {
 			t.Errorf("%q: %s", bad, a.body)
 		}
 	}
+}
+
+// A job whose last resort is a tier without a free slot waits for one: it would end otherwise.
+func TestJobWaitsForAnotherTier(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("full", "pro", `{"status":503}`)
+	r.atTier("full", "flash", `{"hold":"gate"}`)
+	r.atTier("last", "pro", `{"status":503}`)
+	first := r.submit(chat("full").workflow("jobs"))
+	r.held("gate")
+	second := r.submit(chat("last").workflow("jobs"))
+	wait(t, func() bool { return r.sim.Counts("last").Calls == 1 && r.record(second).State == ledger.Created })
+	r.sim.Release("gate")
+	for _, id := range []string{first, second} {
+		if rec := r.until(id, settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" || rec.Attempt != 2 {
+			t.Errorf("%+v", rec.Status)
+		}
+	}
+	r.atRest()
 }

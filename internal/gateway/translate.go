@@ -3,8 +3,10 @@ package gateway
 import (
 	"cmp"
 	"crypto/rand"
+	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/fallback"
@@ -12,6 +14,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
+	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/translate"
 )
 
@@ -157,6 +160,34 @@ func (t *translation) heard(from http.Header, contentType string) http.Header {
 func (t *translation) refusal(status int, body []byte) (int, []byte) {
 	f := t.Fault(status, body)
 	return f.Status, t.ErrorBody(f)
+}
+
+// betas are headers that switch parts of the client's own API on. What those parts say stands in the body, where an unknown field is a
+// mismatch.
+var betas = []string{"Anthropic-Beta", "Openai-Beta"}
+
+// sayLeftOut puts on record, once, the fields of the request that say nothing to the tier that it is at.
+func (e *execution) sayLeftOut() {
+	l := e.course.leg()
+	if l.crosses == nil || l.said {
+		return
+	}
+	l.said = true
+	left := slices.Clone(l.crosses.Dropped)
+	for _, name := range betas {
+		if e.course.asked.header[name] != nil {
+			left = append(left, "header "+name)
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	said, err := json.Marshal(map[string][]string{"left_out": left})
+	if err != nil { // words
+		return
+	}
+	e.op.Note(ledger.Event{Kind: "note", Reason: "told to " + l.name + " without what says nothing there: " + strings.Join(left, ", "),
+		Rule: "tiers.provider", Evidence: said})
 }
 
 // unsaid is a tier that a request cannot be told to.

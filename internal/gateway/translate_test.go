@@ -3,7 +3,6 @@ package gateway_test
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -30,12 +29,13 @@ limits: {max_response_bytes: 64KiB}
 models:
   claude-haiku-4-5: {input_cost: 1, output_cost: 5}
   gemini-2.5-flash: {input_cost: 1, output_cost: 5}
-  gpt-5-mini: {input_cost: 1, output_cost: 5}
+  gpt-5-mini: {input_cost: 1, output_cost: 5, tools: true}
 workflows:
   openai:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: openai, model: gpt-5-mini}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
   anthropic: {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
   gemini:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: gemini, model: gemini-2.5-flash}], retry: {max_attempts: 1}, breaker: {failure_threshold: 1000}, spend: {per_day: 100}}
   again:     {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}], retry: {max_attempts: 3, base: 1ms}}
+  varied:    {match: {paths: ["/by-name-only"]}, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5, prompt: {system: "Short.", max_tokens: 7}}]}
   observed:  {match: {paths: ["/by-name-only"]}, mode: observe, tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}]}
   default:   {retry: {max_attempts: 1}}
 `
@@ -174,76 +174,14 @@ func (d direction) checkRecord(t *testing.T, r *rig, a *answered) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if d.client == "anthropic" && !slices.ContainsFunc(events, func(e ledger.Event) bool { return strings.Contains(string(e.Evidence), "header Anthropic-Beta") }) {
+		t.Errorf("%v: what the client's API was told to switch on is not on record", d)
+	}
 	endpoint := map[string]string{"openai": "/chat.completions/", "anthropic": "/messages/", "gemini": "enerateContent/"}[d.far]
 	if !slices.ContainsFunc(events, func(e ledger.Event) bool {
 		return strings.HasPrefix(e.Route, d.far+"/") && strings.Contains(e.Route, endpoint)
 	}) {
 		t.Errorf("%v: no event of a route of the far side's: %+v", d, events)
-	}
-}
-
-// What the far side refuses is refused in the client's words, with the status that its API has for it; how long to wait is read in
-// the far side's.
-func TestTranslatedErrors(t *testing.T) {
-	r := newRig(t, translating)
-	for _, d := range directions {
-		overloaded := 503
-		if d.client == "anthropic" {
-			overloaded = 529
-		}
-		for _, stream := range []bool{false, true} {
-			d.refused(t, r, stream, `{"status":400,"message":"that is wrong"}`, 400)
-			d.refused(t, r, stream, `{"status":500,"message":"oh"}`, 500)
-			d.refused(t, r, stream, `{"status":502,"body":"<html>bad gateway</html>","headers":{"Content-Type":"text/html"}}`, 502)
-			d.refused(t, r, stream, `{"status":503,"message":"too much to do"}`, overloaded)
-		}
-		for _, stream := range []bool{false, true} {
-			busy := newRig(t, translating) // its route cools down
-			a := d.refused(t, busy, stream, `{"status":429,"headers":{"Retry-After":"77"},"message":"slow down please"}`, 429)
-			if wait := a.header.Get("Retry-After"); wait != "77" && wait != "76" {
-				t.Errorf("%v: Retry-After %q", d, wait)
-			}
-		}
-	}
-}
-
-func (d direction) refused(t *testing.T, r *rig, stream bool, step string, status int) *answered {
-	t.Helper()
-	op := fmt.Sprintf("%s-%s-%v-%d", d.client, d.far, stream, status)
-	r.script(op, step)
-	a := r.must(d.ask(op, stream), status)
-	doc := gjson.ParseBytes(a.body)
-	if !doc.Get("error.message").Exists() || (d.client == "anthropic") != (doc.Get("type").Str == "error") || a.header.Get("Content-Type") != "application/json" {
-		t.Errorf("%v: %s %v", d, a.body, a.header)
-	}
-	if m := gjson.Get(step, "message"); m.Exists() && doc.Get("error.message").Str != m.Str {
-		t.Errorf("%v: the far side's words are lost: %s", d, a.body)
-	}
-	if rec := r.settled(a.header.Get("Holdfast-Intent")); rec.Outcome != ledger.OutcomeFailed {
-		t.Errorf("%v: on record as %v", d, rec.Outcome)
-	}
-	return a
-}
-
-// A stream that breaks before its first content is an error instead; behind it the client gets what came, and exactly one error that
-// its client raises; never an end.
-func TestTranslatedBroken(t *testing.T) {
-	r := newRig(t, translating)
-	for _, d := range directions {
-		for _, how := range []string{"cut:%d", "reset:%d", "clean:%d", "error:%d"} {
-			early, late := fmt.Sprintf(how, 0), fmt.Sprintf(how, 4)
-			op := d.client + "-" + d.far + "-" + how[:3]
-			r.script(op+"-early", early)
-			a := r.do(d.ask(op+"-early", true))
-			if a.status < 400 || d.hear(t, a).err == "" {
-				t.Errorf("%v %s: %d %s", d, early, a.status, a.body)
-			}
-			r.script(op+"-late", late)
-			a = r.must(d.ask(op+"-late", true), 200)
-			if got := d.hear(t, a); got.text == "" || got.err == "" || got.ended || got.finish != "" || strings.Count(string(a.body), `"error"`) > 2 {
-				t.Errorf("%v %s: %+v in %s", d, late, got, a.body)
-			}
-		}
 	}
 }
 
@@ -305,87 +243,86 @@ func stripIDs(b []byte) []byte {
 	return out
 }
 
-// What cannot be told is refused before anything is sent, by the field and the rule.
-func TestNotTranslated(t *testing.T) {
+// A client whose connection breaks, in a stream or before a plain answer, and that asks again without a key, gets the first answer; so
+// does one that asks a later process by its key. Both in its own API, byte for byte.
+func TestTranslatedAnswerIsAdopted(t *testing.T) {
 	r := newRig(t, translating)
-	signed := `{"model":"claude-opus-4-5","max_tokens":9000,"messages":[{"role":"user","content":"a"},
-		{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]},
-		{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1","content":"1"}]}],"tools":[{"name":"f","input_schema":{"type":"object"}}]}`
-	for _, x := range []struct {
-		name  string
-		q     request
-		field string
-	}{
-		{"BR-058 a signed thought", request{path: "/v1/messages", body: signed}.with("Anthropic-Version", "2023-06-01").workflow("openai"), "messages[1].content[0]"},
-		{"BR-058 a signed thought", request{path: "/v1/messages", body: signed}.with("Anthropic-Version", "2023-06-01").workflow("gemini"), "messages[1].content[0]"},
-		{"a hosted tool", direction{"anthropic", "openai"}.ask("x", false, `,"tools":[{"type":"web_search_20250305","name":"web_search"}]`), "tools[0]"},
-		{"an unknown field", direction{"openai", "anthropic"}.ask("x", false, `,"never_heard_of":1`), "never_heard_of"},
-		{"what is stored", direction{"openai", "gemini"}.ask("x", false, `,"store":true`), "store"},
-		{"responses", request{path: "/v1/responses", body: `{"model":"gpt-5","input":"op=x"}`}.workflow("anthropic"), "responses"},
-		{"embeddings", request{path: "/v1/embeddings", body: `{"model":"e","input":"op=x"}`}.workflow("gemini"), "embeddings"},
-		{"tokens", request{path: "/v1/messages/count_tokens", body: `{"model":"c","messages":[]}`}.with("Anthropic-Version", "2023-06-01").workflow("openai"), "speaks"},
-		{"mode: observe", direction{"openai", "observed"}.ask("x", false), "speaks"},
-	} {
-		a := r.must(x.q, http.StatusBadGateway)
-		if a.code() != string(gateway.CodeContract) || !strings.Contains(string(a.body), x.field) || a.header.Get("Holdfast-Safe-To-Retry") != "no" {
-			t.Errorf("%s: %v %s", x.name, a.header, a.body)
+	answers := map[string]*answered{}
+	for _, d := range directions {
+		for _, stream := range []bool{false, true} {
+			op := fmt.Sprintf("lost-%s-%s-%v", d.client, d.far, stream)
+			place := `"head"`
+			if stream {
+				place = `"event","hold_n":4`
+			}
+			r.script(op, `{"hold":"`+op+`","hold_at":`+place+`}`)
+			q := d.ask(op, stream)
+			conn, _ := r.rawUntil(q, func(got []byte) bool { return !stream || bytes.Contains(got, []byte("answer")) })
+			if err := r.sim.WaitHeld(t.Context(), op, 1); err != nil {
+				t.Fatal(err)
+			}
+			reset(conn)
+			wait(t, func() bool { return gateway.Lost(r.gw) == 1 })
+			r.sim.Release(op)
+			a := r.must(q.with("X-Stainless-Retry-Count", "1"), 200)
+			if got := d.hear(t, a); !got.ended || !strings.Contains(got.text, "op="+op) {
+				t.Errorf("%v: %+v", d, got)
+			}
+			r.calls(op, 1)
+			answers[op] = r.must(d.ask(op+"-kept", stream).key(op), 200)
 		}
 	}
-	if n := r.sim.Stats().Total.Calls; n > 0 {
-		t.Errorf("%d calls were sent", n)
-	}
-	a := r.must(direction{"openai", "anthropic"}.ask("x", false, `,`), http.StatusBadGateway)
-	if a.code() != string(gateway.CodeContract) {
-		t.Errorf("a request that is no document: %s", a.body)
+	r.close()
+	r.start(rigConfig{})
+	for _, d := range directions {
+		for _, stream := range []bool{false, true} {
+			op := fmt.Sprintf("lost-%s-%s-%v", d.client, d.far, stream)
+			a := r.must(d.ask(op+"-kept", stream).key(op), 200)
+			if !bytes.Equal(a.body, answers[op].body) || a.header.Get("Idempotency-Replayed") != "true" || a.header.Get("Content-Type") != answers[op].header.Get("Content-Type") {
+				t.Errorf("%v: %s, not %s", d, a.body, answers[op].body)
+			}
+		}
 	}
 }
 
-// What the far side answers with and nobody can read is no answer: a page, a coding that was not asked for, half a document, more
-// than may be held, and what the client's API has no words for.
-func TestTranslatedNoAnswer(t *testing.T) {
-	r := newRig(t, translating)
-	d := direction{"openai", "anthropic"}
-	for name, x := range map[string]struct {
-		step string
-		code gateway.Code
-	}{
-		"page":     {`{"body":"<html>hello</html>","headers":{"Content-Type":"text/html"}}`, gateway.CodeIncomplete},
-		"coding":   {`{"headers":{"Content-Encoding":"gzip"}}`, gateway.CodeIncomplete},
-		"half":     {`{"body":"{\"type\":\"message\",","headers":{"Content-Type":"application/json"}}`, gateway.CodeIncomplete},
-		"empty":    {`{"body":""}`, gateway.CodeIncomplete},
-		"large":    {`{"size":100000}`, gateway.CodeAnswerTooLarge},
-		"wordless": {`{"finish":"pause_turn"}`, gateway.CodeContract},
-		"cut":      {"cut:1", gateway.CodeIncomplete},
-	} {
-		r.script(name, x.step)
-		a := r.must(d.ask(name, false), http.StatusBadGateway)
-		if a.code() != string(x.code) {
-			t.Errorf("%s: %v %s", name, a.header, a.body)
+// A long wait is bridged with signs of life of the client's API, before which nothing of the far side's is seen.
+func TestTranslatedBridge(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) {
+		translating(c)
+		c.yaml = strings.ReplaceAll(c.yaml, "spend: {per_day: 100}}", "bridge_after: 50ms}")
+	})
+	for _, d := range directions {
+		op := "slow-" + d.client + d.far
+		r.script(op, `{"hold":"`+op+`","hold_at":"head"}`)
+		resp, err := r.open(d.ask(op, true))
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	// A stream that is too large to keep is passed on whole.
-	r.script("flood", `{"size":300000,"chunks":100}`)
-	a := r.must(d.ask("flood", true), 200)
-	if got := d.hear(t, a); len(got.text) < 300000 || !got.ended {
-		t.Errorf("%d bytes of text, %v", len(got.text), got.ended)
+		first := make([]byte, 1)
+		if _, err := io.ReadFull(resp.Body, first); err != nil {
+			t.Fatal(err)
+		}
+		r.sim.Release(op)
+		rest, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		_, rest, _ = bytes.Cut(rest, []byte("\n\n"))
+		for bytes.HasPrefix(rest, []byte(":")) || bytes.HasPrefix(rest, []byte("event: ping")) {
+			_, rest, _ = bytes.Cut(rest, []byte("\n\n"))
+		}
+		got := d.hear(t, &answered{header: http.Header{"Content-Type": {"text/event-stream"}}, body: rest})
+		if err != nil || !got.ended || !strings.Contains(got.text, "op="+op) {
+			t.Errorf("%v: %v, %+v in %s", d, err, got, rest)
+		}
 	}
 }
 
-// An error inside a stream is judged by the far side's own words: a 529 of Anthropic's is tried again, whatever OpenAI calls it.
-func TestTranslatedErrorIsTheFarSides(t *testing.T) {
+// A tier's prompt is put into the request before that is told to it.
+func TestTranslatedVariant(t *testing.T) {
 	r := newRig(t, translating)
-	d := direction{"openai", "again"}
-	r.script("in", `{"error_event":0,"error":"overloaded_error","message":"Overloaded"}`, "ok")
-	a := r.must(d.ask("in", true), 200)
-	if a.header.Get("Holdfast-Attempts") != "2" || !d.hear(t, a).ended {
-		t.Errorf("%v %s", a.header, a.body)
-	}
-	events, err := r.store.History(t.Context(), a.header.Get("Holdfast-Intent"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b, _ := json.Marshal(events); !strings.Contains(string(b), "overloaded_error") {
-		t.Errorf("%s", b)
+	r.must(direction{"openai", "varied"}.ask("varied", false, `,"max_completion_tokens":50`), 200)
+	body := gjson.Parse(r.sim.Calls("varied")[0].Body)
+	if !strings.Contains(body.Get("system").Raw, "Short.") || body.Get("max_tokens").Int() != 7 || body.Get("model").Str != "claude-haiku-4-5" {
+		t.Errorf("sent as %s", body.Raw)
 	}
 }
 

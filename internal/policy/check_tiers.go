@@ -15,6 +15,7 @@ func (k *checker) contracts(path string, w *Workflow) {
 	first := &w.Tiers[0]
 	for i := 1; i < len(w.Tiers); i++ {
 		t, at := &w.Tiers[i], item(path+".tiers", i)
+		k.keyed(at, t)
 		if w.Fallback.RequireDataBoundaryMatch {
 			k.boundary(at, first.DataBoundary, t.DataBoundary)
 		}
@@ -23,6 +24,16 @@ func (k *checker) contracts(path string, w *Workflow) {
 				classOf(first.QualityClass)), `give both the same, or write fallback: {contract: {id: "…", approver: "…"}}`)
 		}
 	}
+}
+
+// keyed warns of a tier that calls cannot go to which bring a credential of their own: that is for the provider of their path.
+func (k *checker) keyed(at string, t *Tier) {
+	p := k.c.Provider(t.Provider)
+	if t.Provider == "" || p == nil || !p.APIKey.IsZero() || k.c.Written("providers."+t.Provider+".api_key") || len(k.c.Auth.Keys) > 0 {
+		return
+	}
+	k.warn(k.fieldOr(at, "provider"), fmt.Sprintf("has no api_key: a call that brings a credential skips this tier unless its path names %s", t.Provider),
+		fmt.Sprintf("write providers.%s.api_key; a server that asks for none takes any word", t.Provider))
 }
 
 func (k *checker) boundary(at, first, own string) {

@@ -35,3 +35,18 @@ func TestTiersThatNeverAnswer(t *testing.T) {
 		}
 	}
 }
+
+// A tier that calls with a credential of their own cannot go to is warned of.
+func TestTiersWithoutAKey(t *testing.T) {
+	const tiers = `workflows: {w: {tiers: [{name: a, provider: openai}, {name: b, provider: local}]}}`
+	for text, want := range map[string]int{
+		`{providers: {openai: {}, local: {type: openai, base_url: "http://127.0.0.1:9"}}, ` + tiers + `}`:                                         1,
+		`{providers: {openai: {}, local: {type: openai, base_url: "http://127.0.0.1:9", api_key: "of-no-meaning-at-all"}}, ` + tiers + `}`:        0,
+		`{providers: {openai: {}, local: {type: openai, base_url: "http://127.0.0.1:9"}}, auth: {keys: ["0123456789abcdef0123"]}, ` + tiers + `}`: 0,
+	} {
+		_, faults := Parse("x.yaml", []byte(text), noEnv)
+		if got := strings.Count(lines(faults), "skips this tier"); got != want {
+			t.Errorf("%s: warned %d times, want %d\n%s", text, got, want, lines(faults))
+		}
+	}
+}

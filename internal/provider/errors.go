@@ -185,12 +185,14 @@ func Overlooked(call *Call, format Format, p *Progress) bool {
 		return false
 	case call.Wire == Gemini: // the bare form by Vercel's, the event by older genai-go
 		return true
-	case call.Wire == Anthropic:
-		return false
+	case p.ErrorBare: // a line without a field's name, by all
+		return true
+	case call.Wire == Anthropic: // without the event: line by all but Vercel's
+		return !p.ErrorNamed
 	case call.Endpoint == wire.Responses || call.Endpoint == wire.ResponsesGet: // flat fields and response.failed
 		return !data.Get("error").IsObject()
 	}
-	return data.Get("choices").Set() // beside choices, by Vercel's
+	return data.Get("choices").Set() || !data.Get("error").Filled() // beside choices by Vercel's, flat by OpenAI's own
 }
 
 func sseEvent(name string, data []byte, eol string) []byte {

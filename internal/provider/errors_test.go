@@ -134,27 +134,39 @@ func TestErrorStatuses(t *testing.T) {
 func TestOverlooked(t *testing.T) {
 	chat := &Call{Wire: OpenAI, Endpoint: wire.Chat}
 	responses := &Call{Wire: OpenAI, Endpoint: wire.Responses}
+	messages := &Call{Wire: Anthropic, Endpoint: wire.Messages}
+	const nested = `{"type":"error","error":{"type":"t","code":"c"},"code":"c"}`
 	for _, c := range []struct {
-		name string
-		call *Call
-		data string
-		want bool
+		name   string
+		call   *Call
+		stream string
+		want   bool
 	}{
-		{"chat", chat, `{"error":{"message":"m","code":"c"}}`, false},
-		{"chat beside choices", chat, `{"choices":[{"index":0,"finish_reason":"error"}],"error":{"code":"c"}}`, true},
-		{"responses nested", responses, `{"type":"error","error":{"code":"c"},"code":"c"}`, false},
-		{"responses flat", responses, `{"type":"error","code":"c","message":"m"}`, true},
-		{"responses failed", responses, `{"type":"response.failed","response":{"error":{"code":"c"}}}`, true},
-		{"anthropic", &Call{Wire: Anthropic}, `{"type":"error","error":{"type":"t"}}`, false},
-		{"gemini", &Call{Wire: Gemini}, `{"error":{"code":503}}`, true},
+		{"chat", chat, `data: {"error":{"message":"m","code":"c"}}`, false},
+		{"chat beside choices", chat, `data: {"choices":[{"index":0,"finish_reason":"error"}],"error":{"code":"c"}}`, true},
+		{"chat flat", chat, `data: {"object":"error","message":"m","code":40303}`, true},
+		{"chat bare", chat, `{"error":{"message":"m","code":"c"}}`, true},
+		{"responses nested", responses, "event: error\ndata: " + nested, false},
+		{"responses flat", responses, "event: error\n" + `data: {"type":"error","code":"c","message":"m"}`, true},
+		{"responses failed", responses, `data: {"type":"response.failed","response":{"error":{"code":"c"}}}`, true},
+		{"responses bare", responses, nested, true},
+		{"anthropic", messages, "event: error\ndata: " + nested, false},
+		{"anthropic without its event line", messages, "data: " + nested, true},
+		{"anthropic bare", messages, nested, true},
+		{"gemini", &Call{Wire: Gemini, Endpoint: wire.StreamGenerate}, `data: {"error":{"code":503}}`, true},
+		{"gemini bare", &Call{Wire: Gemini, Endpoint: wire.StreamGenerate}, `{"error":{"code":503}}`, true},
 	} {
-		p := wire.NewProgress()
-		if Overlooked(c.call, SSE, &p) {
-			t.Errorf("%s: overlooked before there is an error", c.name)
-		}
-		p.ErrorAt, p.ErrorData = 0, []byte(c.data)
-		if got := Overlooked(c.call, SSE, &p); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		for _, end := range []string{"\n\n", "\n", ""} {
+			s := NewStream(c.call, SSE, Limits{})
+			if Overlooked(c.call, SSE, s.Progress()) {
+				t.Errorf("%s: overlooked before there is an error", c.name)
+			}
+			if err := s.Feed([]byte(c.stream + end)); err != nil || s.Close() != Errored {
+				t.Errorf("%s: no error: %v", c.name, err)
+			}
+			if got := Overlooked(c.call, SSE, s.Progress()); got != c.want {
+				t.Errorf("%s%q: %v, want %v", c.name, end, got, c.want)
+			}
 		}
 	}
 }

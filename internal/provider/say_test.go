@@ -19,7 +19,7 @@ var said = []struct{ name, path, body string }{
 	{"chat stream", "/v1/chat/completions", `{"model":"m","stream":true}`},
 	{"chat stream with usage", "/v1/chat/completions", `{"model":"m","stream":true,"n":2,"stream_options":{"include_usage":true}}`},
 	{"responses", "/v1/responses", `{"model":"m","instructions":"$id %s $text","temperature":0}`},
-	{"responses stream", "/v1/responses", `{"model":"m","stream":true,"metadata":{`+"\n"+`"a": "b"}}`},
+	{"responses stream", "/v1/responses", `{"model":"m","stream":true,"metadata":{` + "\n" + `"a": "b"}}`},
 	{"messages", "/v1/messages", `{"model":"m"}`},
 	{"messages stream", "/v1/messages", `{"model":"m","stream":true}`},
 	{"gemini", "/v1beta/models/m:generateContent", `{}`},

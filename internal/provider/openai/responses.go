@@ -218,4 +218,10 @@ func (g *Responses) End(p *wire.Progress) wire.End {
 }
 
 // Error implements wire.Grammar.
-func (g *Responses) Error(doc jsonview.Value) (string, bool) { return Error(doc) }
+func (g *Responses) Error(doc jsonview.Value) (string, bool) {
+	switch doc.Get("type").String() {
+	case "response.failed", "response.cancelled", "response.canceled":
+		return failedCode(doc.Get("response")), true
+	}
+	return Error(doc)
+}

@@ -95,7 +95,7 @@ func (s *State) Fail(ev *Event, code string) {
 	if s.ErrorAt >= 0 {
 		return
 	}
-	s.ErrorAt, s.ErrorType = ev.Start, code
+	s.ErrorAt, s.ErrorType, s.ErrorNamed = ev.Start, code, string(ev.Name) == "error"
 	s.ErrorData = bytes.Clone(ev.Data[:min(len(ev.Data), errorDataMax)])
 }
 

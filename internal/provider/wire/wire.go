@@ -96,6 +96,9 @@ type Progress struct {
 	Finish      string // last finish or stop reason
 	ErrorType   string // most specific machine-readable code of the in-stream error
 	ErrorData   []byte // the error event's data, its first 64 KiB
+	ErrorNamed  bool   // its event: line says error
+	ErrorBare   bool   // it is no event, but a line of JSON between events
+	Closed      bool   // the array's closing bracket was seen
 	Usage       Usage
 	ToolStarted bool // an event named a tool call
 	HostedTool  bool // a provider-hosted tool began to run
