@@ -130,3 +130,39 @@ func TestErrorsInStreamsAnsweredInAnotherFormat(t *testing.T) {
 		t.Errorf("%v of %d", tally, len(all))
 	}
 }
+
+// refusing are the events by which each API declines to answer, for a stream without content.
+var refusing = map[string]string{
+	"openai-chat": `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"content_filter"}]}` + "\n\n",
+	"anthropic":   "event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"refusal","stop_sequence":null},"usage":{"output_tokens":1}}` + "\n\n",
+	"openai-responses": "event: response.incomplete\n" +
+		`data: {"type":"response.incomplete","response":{"id":"x","status":"incomplete","output":[],"incomplete_details":{"reason":"content_filter"}}}` + "\n\n",
+	"gemini-sse":   `data: {"candidates":[{"finishReason":"SAFETY","index":0}]}` + "\r\n\r\n",
+	"gemini-array": `{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"}}`,
+}
+
+// refusals are streams without content that decline to answer, and end behind that in each way.
+func refusals() (all []cutCase) {
+	for _, wire := range wires {
+		for _, half := range []string{"", begunAs[wire].before + `{"half`} {
+			for _, pieces := range []bool{true, false} {
+				stream := begunAs[wire].lead + refusing[wire] + half
+				all = append(all, cutCase{name: wire + ", torn behind a refusal: " + half, wire: wire, stream: []byte(stream), pieces: pieces, denies: true})
+			}
+		}
+	}
+	return all
+}
+
+// A connection that breaks behind a refusal takes nothing back of it: it is the answer, and another tier's only where fallback.on has
+// content_filter.
+func TestTornRefusals(t *testing.T) {
+	all := refusals()
+	if tally := playCuts(t, all); tally["complete"] != len(all) {
+		t.Errorf("%v of %d: another model answers what one has declined", tally, len(all))
+	}
+	all = refusals()
+	if tally := playCuts(t, all, "content_filter"); tally["before"] != len(all) {
+		t.Errorf("%v of %d: the tier that may answer is not asked", tally, len(all))
+	}
+}

@@ -308,6 +308,9 @@ func (s *streaming) broken(err error) *outcome {
 		e.rec.cut(p.Committed)
 		return s.complete(p)
 	}
+	if s.refused(p) {
+		return s.complete(p)
+	}
 	var v verdict
 	var fail *Error
 	if c := e.cause(); c != nil {
@@ -325,6 +328,20 @@ func (s *streaming) broken(err error) *outcome {
 		v.lane, v.rule = string(signal.OwnerReview), "semantics 27"
 	}
 	return s.fail(v, fail)
+}
+
+// refused makes a whole answer of a stream without content that had said by its provider's policy on content that it is none, and then
+// broke off: what it says is known, and another tier is for fallback.on to allow (see declines).
+func (s *streaming) refused(p *provider.Progress) bool {
+	if s.crossed || p.Finish == "" || mutant.On("torn-refusal-is-a-cut") {
+		return false
+	}
+	body := append(s.e.rec.bytes(p.Committed), provider.EndOf(&s.e.spec, s.format, p)...)
+	if !provider.DeclinedStream(s.format, body) {
+		return false
+	}
+	s.e.rec.replace(body)
+	return true
 }
 
 // fail ends the stream for its clients: by an error instead of an answer, or behind the boundary by one
