@@ -11,13 +11,14 @@ import (
 // begunAs is the beginning of a stream of each wire format, to its first content, with how its next event is framed.
 var begunAs = map[string]struct{ lead, content, before, behind string }{
 	"openai-chat": {lead: `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n",
-		content: `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"first"}}]}` + "\n\n", before: "data: ", behind: "\n\n"},
+		content: `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"begun"}}]}` + "\n\n", before: "data: ", behind: "\n\n"},
 	"openai-responses": {lead: "event: response.created\n" + `data: {"type":"response.created","response":{"id":"x","status":"in_progress"}}` + "\n\n",
-		content: "event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"first"}` + "\n\n", before: "data: ", behind: "\n\n"},
-	"anthropic": {lead: "event: message_start\n" + `data: {"type":"message_start","message":{"id":"x","content":[]}}` + "\n\n",
-		content: "event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"first"}}` + "\n\n", before: "data: ", behind: "\n\n"},
-	"gemini-sse":   {content: `data: {"candidates":[{"content":{"parts":[{"text":"first"}]}}]}` + "\r\n\r\n", before: "data: ", behind: "\r\n\r\n"},
-	"gemini-array": {lead: "[", content: `{"candidates":[{"content":{"parts":[{"text":"first"}]}}]}`, before: ",", behind: ""},
+		content: "event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"begun"}` + "\n\n", before: "data: ", behind: "\n\n"},
+	"anthropic": {lead: "event: message_start\n" + `data: {"type":"message_start","message":{"id":"x","content":[]}}` + "\n\n" +
+		"event: content_block_start\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n",
+		content: "event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"begun"}}` + "\n\n", before: "data: ", behind: "\n\n"},
+	"gemini-sse":   {content: `data: {"candidates":[{"content":{"parts":[{"text":"begun"}]}}]}` + "\r\n\r\n", before: "data: ", behind: "\r\n\r\n"},
+	"gemini-array": {lead: "[", content: `{"candidates":[{"content":{"parts":[{"text":"begun"}]}}]}`, before: ",", behind: ""},
 }
 
 // failing are the forms in which servers report an error inside a stream, by wire format: the API's own, those of proxies before it, and
