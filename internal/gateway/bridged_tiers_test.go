@@ -196,6 +196,8 @@ func (c *bridgedCase) judge(t *testing.T, a *answered) string {
 		return "content"
 	case !c.second.visible && (said("Error") != "all_tiers_failed" || !strings.Contains(said("Trail"), "second; ")):
 		return "the trailers do not say that no tier has answered"
+	case strings.Contains(string(a.body), "answered 502") || strings.Contains(string(a.body), ": the provider answered 200;"):
+		return "the error does not say what the provider did"
 	case c.second.visible && said("Source") != "second":
 		return "the trailers do not say who began to answer"
 	}

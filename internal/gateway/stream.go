@@ -245,6 +245,9 @@ func (s *streaming) errored(p *provider.Progress) *outcome {
 	return &outcome{verdict: v, how: ending{tail: append(s.closing(p), s.onceMore(p, status)...)}, body: e.partial(), visible: true}
 }
 
+// streamReports is the reason of an in-stream error: the provider did not answer with the status that it stands for.
+const streamReports = "the provider's stream reports an error"
+
 // reported is what an in-stream error means, by the words of whoever answered, and the status that its client's API has for it.
 func (s *streaming) reported(p *provider.Progress) (v verdict, status int) {
 	data, kind := p.ErrorData, p.ErrorType
@@ -253,7 +256,7 @@ func (s *streaming) reported(p *provider.Progress) (v verdict, status int) {
 	}
 	status = errorStatus(data, kind)
 	v = s.e.judge(status, s.resp.Header, data)
-	v.kind, v.keep = kind, false
+	v.kind, v.keep, v.reason = kind, false, streamReports
 	if s.told != nil && s.told.fault != nil {
 		status = s.told.fault.Status
 	}
