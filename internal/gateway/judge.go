@@ -84,6 +84,7 @@ func judgeStream(wf *policy.Workflow, call *provider.Call, format provider.Forma
 		status := errorStatus(p.ErrorData, p.ErrorType)
 		a.Status, a.Body = status, p.ErrorData
 		v := judge(wf, external, a)
+		v.reason = streamReports
 		if v.keep = false; external || visible {
 			v.end = ledger.AttemptUnknown
 		}
