@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -125,7 +126,25 @@ func (f *evalFlags) check(cmd *cobra.Command) error {
 	if dir, err := os.Stat(filepath.Dir(f.out)); err != nil || !dir.IsDir() {
 		return usagef("--out: there is no folder %s", filepath.Dir(f.out))
 	}
+	for flag, read := range map[string]string{"--file": f.file, "--pairs": f.pairs, "the configuration": cmp.Or(f.config, configHere)} {
+		if sameFile(f.out, read) {
+			return usagef("--out %s is what %s reads, and would be overwritten; name another file", f.out, flag)
+		}
+	}
 	return nil
+}
+
+// sameFile reports whether two paths lead to one file that is there, by whatever names and links.
+func sameFile(a, b string) bool {
+	if a == "" || b == "" {
+		return false
+	}
+	one, err := os.Stat(a)
+	if err != nil || !one.Mode().IsRegular() {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other)
 }
 
 // load reads the configuration as serve would: what it lacks there keeps it from being run here.
