@@ -126,25 +126,25 @@ func (f *evalFlags) check(cmd *cobra.Command) error {
 	if dir, err := os.Stat(filepath.Dir(f.out)); err != nil || !dir.IsDir() {
 		return usagef("--out: there is no folder %s", filepath.Dir(f.out))
 	}
-	for flag, read := range map[string]string{"--file": f.file, "--pairs": f.pairs, "the configuration": cmp.Or(f.config, configHere)} {
-		if sameFile(f.out, read) {
-			return usagef("--out %s is what %s reads, and would be overwritten; name another file", f.out, flag)
+	return f.outIsNew(cmd)
+}
+
+// outIsNew refuses a report in the place of what it is made from: that would be lost.
+func (f *evalFlags) outIsNew(cmd *cobra.Command) error {
+	out, err := os.Stat(f.out)
+	if err != nil || !out.Mode().IsRegular() {
+		return nil
+	}
+	for _, name := range []string{f.file, f.pairs, cmp.Or(f.config, configHere)} {
+		read, err := os.Stat(name)
+		if in, ok := cmd.InOrStdin().(*os.File); name == "-" && ok {
+			read, err = in.Stat()
+		}
+		if err == nil && os.SameFile(out, read) {
+			return usagef("--out: %s is read by this command and would be overwritten; name another file", f.out)
 		}
 	}
 	return nil
-}
-
-// sameFile reports whether two paths lead to one file that is there, by whatever names and links.
-func sameFile(a, b string) bool {
-	if a == "" || b == "" {
-		return false
-	}
-	one, err := os.Stat(a)
-	if err != nil || !one.Mode().IsRegular() {
-		return false
-	}
-	other, err := os.Stat(b)
-	return err == nil && os.SameFile(one, other)
 }
 
 // load reads the configuration as serve would: what it lacks there keeps it from being run here.
