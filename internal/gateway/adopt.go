@@ -85,7 +85,7 @@ func resumable(list []*sighting, who [32]byte) (n int) {
 }
 
 // who separates callers by credential; users are separate by the fingerprint.
-func (c *call) who() [32]byte { return sha256.Sum256([]byte(Credential(c.r))) }
+func (c *call) who() [32]byte { return sha256.Sum256([]byte(c.g.guard.Credential(c.r))) }
 
 // firstSight makes the call an operation of its own.
 func (c *call) firstSight() *Error {

@@ -26,7 +26,7 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 	if c.job != nil {
 		return c.parkJob(waits, rule, d)
 	}
-	if err := c.jobAllowed(Credential(c.r)); err != nil {
+	if err := c.jobAllowed(c.g.guard.Credential(c.r)); err != nil {
 		if refusal == nil {
 			refusal = errorf(CodeContract, "the next tier needs its owner's word, and this call cannot wait for that: %s", err.Message)
 		}

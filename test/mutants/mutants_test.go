@@ -69,6 +69,8 @@ var mutants = []struct {
 	{"fallback-after-boundary", "fallback", "TestDenials", "semantics 22: no other model behind what a client has seen"},
 	{"fallback-not-allowed", "fallback", "TestDenials", "interface §5: allowed_before_first_token: false is no fallback at all"},
 	{"tier-prompt-shared", "internal/gateway", "TestBR058VariantsDoNotLeak", "each tier's request is made from the one that came"},
+	{"auth-header-is-no-credential", "internal/gateway", "TestAuthHeaderStaysHome", "semantics 44: whatever header a provider reads its credential from carries one"},
+	{"first-credential-alone", "internal/gateway", "TestAuthHeaderIsATenant", "semantics 44: the tenant is that of all credentials that are forwarded"},
 	{"credential-to-another-provider", "internal/gateway", "TestTierCredentials", "interface §2: a client's credential goes to the provider of its path alone"},
 	{"tier-slot-leaked", "internal/gateway", "TestTierGivesItsSlotBack", "semantics 33: a tier that was left holds no slot"},
 	{"tiers-count-together", "internal/gateway", "TestBR021AttemptsOfTiers", "semantics 37: attempts are counted for each tier"},
