@@ -227,7 +227,7 @@ func (c *call) exhausted() bool {
 	if !c.course.several() {
 		return true
 	}
-	d := c.starts()
+	d := c.start(false)
 	return d.Action != fallback.Next
 }
 
@@ -263,14 +263,14 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	if c.resume {
 		return errStreamLost
 	}
-	if r.State != ledger.Settled {
-		c.waiting = r // it goes on; what is settled has a successor
+	if r.State != ledger.Settled { // it goes on; what is settled has a successor
+		c.waiting = r
+		c.goesOn(r)
+	} else {
+		c.remembers(r)
+		c.inherited += r.Attempt
 	}
-	c.remembers(r.ID)
 	c.parent, c.seen = r.ID, nil
-	if c.waiting == nil {
-		c.inherited = r.Attempt
-	}
 	c.g.sightings.remove(s)
 	return c.firstSight()
 }

@@ -258,7 +258,9 @@ func (c *call) jobKey() *Error {
 	e := c.g.newExecution(c)
 	e.key, e.job = c.key, c.job
 	e.pass, e.inherited = c.job.Op.Status().Attempt, -c.job.Life.Attempts
-	c.remembers(c.job.Op.ID())
+	ctx, stop := context.WithTimeout(c.r.Context(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	c.counts(ctx, c.job.Op.ID())
 	c.course.past = maps.Clone(c.course.tries)
 	if running := c.g.registry.join(c.key, e); running != nil { // a request that looks the key up at this moment
 		running.leave()
