@@ -12,6 +12,8 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // From one tier to the next, as package fallback decides it: before anything is written, while a call waits to be admitted, and
@@ -115,13 +117,50 @@ func (e *execution) moved(from, to int, reason string) {
 	e.mu.Unlock()
 }
 
+// hasElsewhere reports whether a job has another tier than its first.
+func (g *edition) hasElsewhere(head *ledger.Intent) bool {
+	w := g.jobWorkflow(head)
+	return w != nil && head.Provider != ToolProvider && len(w.Tiers) > 1 && w.Fallback.AllowedBeforeFirstToken && overrideIn(head) == ""
+}
+
+// ages reports whether a job that waits so long would end by its age.
+func (g *Gateway) ages(job *queue.Job, wait time.Duration) bool {
+	expires, now := job.Op.Status().ExpiresAt, g.ledger.Now()
+	return !expires.IsZero() && (!now.Add(wait).Before(expires) || !now.Before(queue.LastCall(job.Op.Head().CreatedAt, expires)))
+}
+
+// untilAged is how long a job waits that was refused: behind its last call in steps that are shorter the less is left, since any of its tiers
+// may have a place for it before its time is over.
+func (g *Gateway) untilAged(job *queue.Job, wait time.Duration) time.Duration {
+	if !g.ages(job, 0) {
+		return wait
+	}
+	left := job.Op.Status().ExpiresAt.Sub(g.ledger.Now())
+	return min(max(wait, time.Second), max(left/4, stall))
+}
+
 // afterFailure decides whether another tier may answer behind an attempt that failed for good on its own tier, and has it asked.
 func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 	if !e.course.several() {
 		return false, false
 	}
+	if e.job != nil && errors.Is(e.cause(), errInterrupted) {
+		return false, e.leftToNext(o)
+	}
 	o.elsewhere = e.elsewhere(failing(e, o), failedStop(o))
 	return e.advance(o, o.elsewhere)
+}
+
+// leftToNext leaves a job that this process has broken off, and to which another tier is left, to the process that takes it next.
+func (e *execution) leftToNext(o *outcome) bool {
+	f := failing(e, o)
+	f.Failure = string(signal.Unknown)
+	if d := e.would(f); d.Action != fallback.Next {
+		return false
+	}
+	e.nest.quit(o.health)
+	e.interrupted(ending{again: true})
+	return true
 }
 
 // advance has the next tier that may answer make an attempt, behind one whose tier failed. sent says that it is

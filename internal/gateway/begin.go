@@ -77,7 +77,7 @@ func (c *call) start(again bool) fallback.Decision {
 	tiers := k.facts(c.g.policy, o, 0)
 	facts, rules := f.facts(k.wants(o), tiers[0], tiers), fallbackPolicy(c.wf, &f)
 	d := fallback.Start(&facts, rules)
-	for i := len(tiers) - 1; i >= 0 && again && d.Action != fallback.Next && !mutant.On("used-up-is-a-mismatch"); i-- {
+	for i := len(tiers) - 1; i >= 0 && again && c.job == nil && d.Action != fallback.Next && !mutant.On("used-up-is-a-mismatch"); i-- {
 		if tiers[i].Past != nil {
 			tiers[i].Past = nil
 			d = fallback.Start(&facts, rules)
@@ -89,6 +89,9 @@ func (c *call) start(again bool) fallback.Decision {
 // begins goes to the tier at which the call begins.
 func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	k := c.course
+	if c.job != nil && c.job.Spent {
+		return c.spent()
+	}
 	if d = c.starts(); d.Action == "" {
 		return d, nil
 	}

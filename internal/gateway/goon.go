@@ -4,10 +4,12 @@ import (
 	"context"
 
 	"github.com/holdfast-ai/holdfast/breaker"
+	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // What a call takes over of an operation that an earlier call or process has begun: its attempts, and where it was.
@@ -95,4 +97,28 @@ func (c *call) resumes(r *ledger.Record) *Error {
 	c.passesOver(&d)
 	c.beginsAt(to, &d)
 	return c.board()
+}
+
+// spent has a job whose attempts are used up go on at a tier that has not been asked, as it would have behind the last of them: what became
+// of that one nobody knows, or it would not be here.
+func (c *call) spent() (fallback.Decision, *Error) {
+	k := c.course
+	c.original()
+	k.at = k.last()
+	d := c.exec.would(Failing{Failure: string(signal.Unknown), Held: c.job.Op.Head().Hold})
+	from := k.at
+	c.goTo(from)
+	if d.Action != fallback.Next {
+		c.unmet = decision.MaxAttemptsExhausted
+		return d, errorf(CodeContract, "its attempts are used up (lanes.background_retry.max_attempts), and no other tier may answer: %s", d.Reason)
+	}
+	k.stopped(stop{tier: k.leg().name, sent: true, word: string(signal.Unknown), reason: "its attempts are used up"})
+	k.noted(c.g, c.job.Op.ID(), c.wf.Name, &d)
+	c.exec.trail()
+	if !d.Approval {
+		to := k.index(d.Tier)
+		c.exec.moved(from, to, string(signal.Unknown))
+		c.goTo(to)
+	}
+	return d, nil
 }

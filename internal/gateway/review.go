@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,7 +18,7 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 	rule, reviewed := c.reviewOf(d)
 	switch {
 	case !reviewed && c.job != nil:
-		c.unmet = d.Condition
+		c.unmet = cmp.Or(c.unmet, d.Condition)
 		return c.abandon(refusal)
 	case !reviewed:
 		return c.turnedAway(c.nobody(refusal))
