@@ -197,12 +197,12 @@ func Start(f *Facts, p *Policy) Decision {
 }
 
 // begins says why a call cannot begin at the first tier, nil where it can. Its own model can do what it was asked for unless somebody
-// says that it cannot, and what it costs is bounded where that is reserved. That a request is too long is an estimate: alone
-// it keeps nobody from asking the only tier that there is.
+// says that it cannot, and what it costs is bounded where that is reserved. That a request is too long is an estimate, and a cautious one:
+// it keeps nobody from asking the only tier that there is, nor the first of several unless half of it is too long already.
 func (f *Facts) begins(t *Tier, p *Policy) *Skipped {
 	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.tools, f.schema, f.images, f.context} {
 		s := ask(t, p)
-		if s == nil || s.Condition == ContractUnknown || s.Rule == contextRule && len(f.Later) == 1 {
+		if s == nil || s.Condition == ContractUnknown || s.Rule == contextRule && (len(f.Later) == 1 || t.Tokens/2 <= t.ContextTokens && !mutant.On("estimate-binds-the-first-tier")) {
 			continue
 		}
 		s.Tier = t.Name

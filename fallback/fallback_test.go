@@ -191,6 +191,7 @@ func TestStart(t *testing.T) {
 		"usual":        {func(*fallback.Facts, *fallback.Policy) {}, fallback.Next, "pro", "tiers", 0},
 		"nobody knows": {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Tools = true }, fallback.Next, "pro", "tiers", 0},
 		"too long":     {func(f *fallback.Facts, _ *fallback.Policy) { f.Later[0].Tokens = 5000 }, fallback.Next, "flash", "tiers", 1},
+		"half as long": {func(f *fallback.Facts, _ *fallback.Policy) { f.Later[0].Tokens = 2001 }, fallback.Next, "pro", "tiers", 0},
 		"all too long": {func(f *fallback.Facts, _ *fallback.Policy) { f.Later[0].Tokens, f.Later[1].Tokens = 5000, 5000 }, fallback.Mismatch, "", "models.context_tokens", 2},
 		"alone":        {func(f *fallback.Facts, _ *fallback.Policy) { f.Later = f.Later[:1]; f.Later[0].Tokens = 5000 }, fallback.Next, "pro", "tiers", 0},
 		"blind":        {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Images, f.Later[0].Images = true, fallback.No }, fallback.Unknown, "", "models.images", 2},

@@ -213,7 +213,7 @@ func (c *call) adopted(s *sighting) *Error {
 	if c.course.several() && byTier != nil {
 		c.course.tries = maps.Clone(byTier)
 	}
-	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
+	if last != nil && (!last.over(time.Now()) || mutant.On("old-error-for-ever")) && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
 		c.noteHeld(s, "semantics 37")
 		return c.sayAgain(last)
 	}

@@ -178,7 +178,7 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 		e.yieldPlace(o)
 	}
 	e.clear()
-	ready := e.boardNext(d, failedStop(o).word, true)
+	ready := e.boardNext(d, failedStop(o).word, time.Now().Add(e.patience()))
 	e.work()
 	if !ready {
 		return false, false
@@ -186,8 +186,8 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	return e.sendNext(o)
 }
 
-// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one, if it may.
-func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bool {
+// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one until limit, if it may.
+func (e *execution) boardNext(d fallback.Decision, reason string, limit time.Time) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
 		to := k.index(d.Tier)
@@ -199,7 +199,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 		}
 		reason = string(refusal.Code)
 		d = e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
-		if d.Action != fallback.Next && waits && b != nil && e.awaitPlace(b) { // no tier is left
+		if d.Action != fallback.Next && b != nil && e.awaitPlace(b, limit) { // no tier is left
 			e.waitsAt(k.at)
 			e.next.Trigger = "fallback: " + reason
 			return true
@@ -210,8 +210,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 }
 
 // awaitPlace waits for a place at a tier that had none: a call where its caller may wait, a job, which would end here, in any case.
-func (e *execution) awaitPlace(b *barred) bool {
-	limit := time.Now().Add(e.patience())
+func (e *execution) awaitPlace(b *barred, limit time.Time) bool {
 	if e.job == nil {
 		b, err := e.nest.waitIn(e.ctx, b, limit)
 		return b == nil && err == nil

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"time"
+
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -117,15 +119,19 @@ func refusedBy(all []turnDown) *Error {
 	return &told
 }
 
-// boardElse is for a call that waited in vain for the tier that it was to begin at: another may have a place by now.
-func (e *execution) boardElse(b *barred) bool {
+// boardElse is for a call that waited in vain for the tier that it was to begin at: another may have a place by now, or the last of them
+// until limit.
+func (e *execution) boardElse(b *barred, limit time.Time) bool {
 	refusal := b.refusal()
 	d := e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
 	if d.Action != fallback.Next || d.Approval {
 		return false
 	}
 	e.purse.drop()
-	return e.boardNext(d, string(refusal.Code), false)
+	if mutant.On("waited-once-for-all") {
+		limit = time.Time{}
+	}
+	return e.boardNext(d, string(refusal.Code), limit)
 }
 
 // nobody is what a call hears that every tier has refused.
