@@ -10,7 +10,7 @@ import (
 // keeps says why a tier does not keep the contract, nil where it does. What is certain goes before what is not known.
 func (f *Facts) keeps(t *Tier, p *Policy) *Skipped {
 	var unknown *Skipped
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.images, f.context, f.cost, f.quality} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.images, f.media, f.context, f.cost, f.quality} {
 		s := ask(t, p)
 		if s == nil {
 			continue
@@ -95,7 +95,7 @@ func (f *Facts) home() string {
 }
 
 func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
-	if !p.Tools || !f.Needs.Tools {
+	if !p.Tools {
 		return nil
 	}
 	const rule = "fallback.require_equivalent_tools"
@@ -103,6 +103,8 @@ func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
 	case f.Needs.Hosted != "" && t.Provider != f.home():
 		return mismatch(rule, "the request has a tool that %s runs or knows (%s)", f.home(), f.Needs.Hosted)
 
+	case !f.Needs.Tools:
+		return nil
 	case f.Needs.Parallel && t.Parallel == No:
 		return mismatch(rule, "the request asks for parallel calls, and models.%s has parallel_tools: false", t.Model)
 	}
@@ -121,6 +123,14 @@ func (f *Facts) images(t *Tier, _ *Policy) *Skipped {
 		return nil
 	}
 	return f.can(t, t.Images, "models.images", "images", "the request has images")
+}
+
+// media asks for the model that was asked: of no other one it can be said what it hears, watches and says.
+func (f *Facts) media(t *Tier, _ *Policy) *Skipped {
+	if !f.Needs.Media || t.Model == f.From.Model {
+		return nil
+	}
+	return notKnown("tiers.model", "the request has sound or moving pictures, or asks for such, and whether %s can do that is not known", t.Model)
 }
 
 // can asks for an ability. The model that was asked can do what it was asked for.

@@ -73,6 +73,8 @@ type Lack struct{ Rule, Reason string }
 type Needs struct {
 	Wire                  string // its own format
 	Tools, Images, Schema bool
+	// Media says that it has sound or moving pictures in it, or asks for such.
+	Media bool
 	// Held says that it names what its provider keeps for it, which no other provider has.
 	Held string
 	// Home is the provider that keeps it, the first that reads the request as it came; "": that of the first tier.

@@ -77,6 +77,8 @@ func TestContract(t *testing.T) {
 		"the same model": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.Needs.Tools, t.Model, t.ContextTokens = true, "pro-1", 0
 		}, fallback.Next, "", "tiers"},
+		"sound":         {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Media = true }, fallback.Unknown, "fallback_contract_unknown", "tiers.model"},
+		"hosted, alone": {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Hosted = "web_search_options" }, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
 		"hosted": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.Needs.Tools, f.Needs.Hosted, t.Tools = true, "web_search", yes
 		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},

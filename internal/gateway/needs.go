@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"strings"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/holdfast-ai/holdfast/fallback"
@@ -14,6 +16,9 @@ var schemaTypes = []string{"response_format.type", "text.format.type", "output_f
 
 // imageTypes are the types of content parts that are images.
 var imageTypes = map[string]bool{"image_url": true, "input_image": true, "image": true}
+
+// mediaTypes are those of parts that are to be heard or watched.
+var mediaTypes = map[string]bool{"input_audio": true, "audio_url": true, "audio": true, "video_url": true, "input_video": true, "video": true}
 
 // imageFields hold images, or files, in Gemini's parts.
 var imageFields = map[string]bool{"inlineData": true, "inline_data": true, "fileData": true, "file_data": true}
@@ -35,49 +40,78 @@ var arguments = map[string]bool{"input": true, "arguments": true, "args": true, 
 // needsDepth bounds how deep a body is looked into: a part of a message stands at five, one in a tool's result at seven.
 const needsDepth = 12
 
-// needsOf reads from a request's body what it asks of whoever answers it, but for its format and its size.
+// needsOf reads from a request's body what it asks of whoever answers it, but for its format and its size. Of a member that is there twice
+// readers take the first or the last: each counts.
 func needsOf(body []byte) (n fallback.Needs) {
 	doc := gjson.ParseBytes(body)
-	n.Tools = filled(doc.Get("tools")) || filled(doc.Get("functions")) || filled(doc.Get("mcp_servers"))
+	n.Tools = has(doc, filled, "tools") || has(doc, filled, "functions") || has(doc, filled, "mcp_servers")
 	n.Hosted = hostedTool(doc)
-	n.Parallel = n.Tools && doc.Get("parallel_tool_calls").Type == gjson.True
-	for _, path := range schemaFields {
-		n.Schema = n.Schema || doc.Get(path).Exists()
-	}
-	for _, path := range schemaTypes {
-		n.Schema = n.Schema || doc.Get(path).Str == "json_schema"
-	}
-	if doc.Get("prompt.id").Exists() {
+	n.Parallel = n.Tools && has(doc, func(v gjson.Result) bool { return v.Type == gjson.True }, "parallel_tool_calls")
+	n.Schema = has(doc, gjson.Result.Exists, schemaFields...) || has(doc, func(v gjson.Result) bool { return v.Str == "json_schema" }, schemaTypes...)
+	switch {
+	case has(doc, gjson.Result.Exists, "prompt.id"):
 		n.Held = "prompt"
+	case has(doc, func(v gjson.Result) bool { return v.Type == gjson.True }, "background"):
+		n.Held = "background" // its answer is asked for by an id, there
 	}
-	doc.ForEach(func(key, value gjson.Result) bool {
-		if key.Str != "tools" && key.Str != "functions" { // whose schemas have members of any name
-			look(key.Str, value, &n, needsDepth)
+	members(doc, func(key string, value gjson.Result) bool {
+		if key != "tools" && key != "functions" { // whose schemas have members of any name
+			look(key, value, &n, needsDepth)
 		}
 		return true
 	})
+	n.Media = n.Media || has(doc, speaks, "modalities", "generationConfig.responseModalities", "generation_config.response_modalities")
 	return n
+}
+
+// members goes through the members of an object, or of an array.
+func members(v gjson.Result, f func(key string, value gjson.Result) bool) {
+	v.ForEach(func(key, value gjson.Result) bool { return f(key.Str, value) })
+}
+
+// has reports whether a member that one of the paths leads to, however often it is there, is so.
+func has(v gjson.Result, so func(gjson.Result) bool, paths ...string) (found bool) {
+	for _, path := range paths {
+		name, rest, deeper := strings.Cut(path, ".")
+		if !v.IsObject() {
+			return false
+		}
+		members(v, func(key string, value gjson.Result) bool {
+			switch {
+			case key != name:
+			case deeper:
+				found = has(value, so, rest)
+			default:
+				found = so(value)
+			}
+			return !found
+		})
+		if found {
+			return true
+		}
+	}
+	return false
+}
+
+// speaks reports whether a list of modalities has another one than text.
+func speaks(list gjson.Result) (found bool) {
+	members(list, func(_ string, v gjson.Result) bool {
+		found = !strings.EqualFold(v.Str, "text")
+		return !found
+	})
+	return found
 }
 
 // hostedTool names a tool that the provider itself runs, or knows by its type alone; "" without one.
 func hostedTool(doc gjson.Result) (name string) {
-	if filled(doc.Get("mcp_servers")) {
-		return "mcp_servers"
-	}
-	if doc.Get("web_search_options").Exists() {
-		return "web_search_options"
-	}
-	doc.Get("tools").ForEach(func(_, tool gjson.Result) bool {
-		kind := tool.Get("type").Str
+	members(doc, func(key string, value gjson.Result) bool {
 		switch {
-		case kind != "" && kind != "function" && kind != "custom":
-			name = kind
-		case kind == "" && !tool.Get("name").Exists() && !tool.Get("function").Exists() && tool.IsObject(): // Gemini's
-			tool.ForEach(func(key, _ gjson.Result) bool {
-				if key.Str != "functionDeclarations" && key.Str != "function_declarations" {
-					name = key.Str
-				}
-				return true
+		case key == "mcp_servers" && filled(value), key == "web_search_options" && value.Exists():
+			name = key
+		case key == "tools":
+			members(value, func(_ string, tool gjson.Result) bool {
+				name = hosted(tool)
+				return name == ""
 			})
 		}
 		return name == ""
@@ -85,7 +119,31 @@ func hostedTool(doc gjson.Result) (name string) {
 	return name
 }
 
-// look finds images and what a provider keeps, at any depth but in what tools are told and say.
+// hosted is the name of a tool that is none of the client's own functions.
+func hosted(tool gjson.Result) (name string) {
+	ours, own := false, "" // own: Gemini's, which have no type
+	members(tool, func(key string, value gjson.Result) bool {
+		switch key {
+		case "type":
+			if value.Str != "function" && value.Str != "custom" && value.Str != "" {
+				name = value.Str
+			}
+			ours = ours || value.Str != ""
+		case "name", "function":
+			ours = true
+		case "functionDeclarations", "function_declarations":
+		default:
+			own = key
+		}
+		return true
+	})
+	if name == "" && !ours && tool.IsObject() {
+		return own
+	}
+	return name
+}
+
+// look finds images, sounds and what a provider keeps, at any depth but in what tools are told and say.
 func look(key string, v gjson.Result, n *fallback.Needs, depth int) {
 	switch {
 	case depth == 0:
@@ -94,26 +152,39 @@ func look(key string, v gjson.Result, n *fallback.Needs, depth int) {
 		n.Held = key
 	case imageFields[key] && filled(v), key == "type" && imageTypes[v.Str]:
 		n.Images = true
+	case key == "type" && mediaTypes[v.Str]:
+		n.Media = true
+	case key == "audio" && has(v, filled, "id"):
+		n.Held = key
 	}
 	if !v.IsObject() && !v.IsArray() {
 		return
 	}
-	kind := ""
+	message := false
 	if v.IsObject() {
-		kind = v.Get("type").Str
-		for _, member := range sealed[kind] {
-			if filled(v.Get(member)) {
-				n.Held = kind
-			}
-		}
+		message = lookKind(v, n)
 	}
-	v.ForEach(func(name, value gjson.Result) bool {
-		if arguments[name.Str] && value.IsObject() && kind != "message" {
+	members(v, func(name string, value gjson.Result) bool {
+		if arguments[name] && value.IsObject() && !message {
 			return true
 		}
-		look(name.Str, value, n, depth-1)
+		look(name, value, n, depth-1)
 		return true
 	})
+}
+
+// lookKind finds what only its provider can read, by what type an object says that it is, and reports whether that is a message.
+func lookKind(v gjson.Result, n *fallback.Needs) (message bool) {
+	members(v, func(key string, kind gjson.Result) bool {
+		if key == "type" {
+			message = message || kind.Str == "message"
+			if has(v, filled, sealed[kind.Str]...) {
+				n.Held = kind.Str
+			}
+		}
+		return true
+	})
+	return message
 }
 
 // filled says that a member is there and says something.

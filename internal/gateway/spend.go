@@ -201,17 +201,28 @@ func tokens(endpoint string, body []byte) (in, out int64) {
 	out = assumedOutput
 	doc := gjson.ParseBytes(body)
 	for _, field := range outputBounds {
-		if v := doc.Get(field); v.Type == gjson.Number && v.Num >= 0 {
-			out = int64(min(v.Num, mostTokens))
+		if most, said := greatest(doc, field); said {
+			out = int64(min(most, mostTokens))
 			break
 		}
 	}
 	for _, field := range []string{"n", "generationConfig.candidateCount"} {
-		if v := doc.Get(field); v.Type == gjson.Number && v.Num > 1 {
-			out *= int64(min(v.Num, 1024))
+		if most, _ := greatest(doc, field); most > 1 {
+			out *= int64(min(most, 1024))
 		}
 	}
 	return in, out
+}
+
+// greatest is what a field says; of several, of which a provider may take any, the one that costs most.
+func greatest(doc gjson.Result, field string) (most float64, said bool) {
+	has(doc, func(v gjson.Result) bool {
+		if v.Type == gjson.Number && v.Num >= 0 {
+			most, said = max(most, v.Num), true
+		}
+		return false
+	}, field)
+	return most, said
 }
 
 // measured counts the bytes of a body but for files that stand in it as text, and those files.
