@@ -103,7 +103,7 @@ func (c *call) headers(h *head) {
 			c.exec.degraded(out)
 		}
 		if c.replay {
-			c.set(out, "Idempotency-Replayed", "true")
+			c.replayOf(out, h)
 		}
 		return
 	}
@@ -113,7 +113,7 @@ func (c *call) headers(h *head) {
 				out[name] = v
 			}
 		}
-		c.set(out, "Idempotency-Replayed", "true")
+		c.replayOf(out, h)
 	} else {
 		for name, v := range h.header {
 			if !hopByHop[name] && !ours(name) && name != "Content-Length" && name != "X-Should-Retry" {
@@ -142,6 +142,16 @@ func (c *call) headers(h *head) {
 	c.w.WriteHeader(h.status)
 }
 
+// replayOf says that the answer was made before, and when: a stream has no date until it has ended.
+func (c *call) replayOf(out http.Header, h *head) {
+	c.set(out, "Idempotency-Replayed", "true")
+	if e := c.exec; !h.stream || e.over() {
+		if s := e.answered; s != nil {
+			c.set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
+		}
+	}
+}
+
 // failedHeaders say of the provider's own error what may be done about it.
 func (c *call) failedHeaders(out http.Header, h *head) {
 	c.set(out, "X-Should-Retry", "false")
@@ -163,6 +173,9 @@ func (c *call) operation(out http.Header) {
 	}
 	source := e.source()
 	if c.replay {
+		if source != "" {
+			c.set(out, "Holdfast-Original-Source", source)
+		}
 		source = "replay"
 	}
 	if source != "" {

@@ -593,6 +593,27 @@ func TestTierOfAReplay(t *testing.T) {
 	r.calls("again", 2)
 }
 
+// So it is where the answer is still in memory, right behind it.
+func TestTierOfAnEarlyReplay(t *testing.T) {
+	for _, q := range []request{chat("early"), streamed("early")} {
+		for name, again := range map[string]request{"key": q.key("k"), "count": q.with("X-Stainless-Retry-Count", "1")} {
+			r := tiersRig(t, "")
+			r.atTier("early", "pro", `{"status":503}`)
+			first := q
+			if name == "key" {
+				first = again
+			}
+			r.must(first.workflow("pair"), 200)
+			b := r.must(again.workflow("pair"), 200)
+			if b.header.Get("Holdfast-Source") != "replay" || b.header.Get("Holdfast-Original-Source") != "flash" || b.header.Get("Holdfast-Original-Date") == "" {
+				t.Errorf("%s: %v", name, b.header)
+			}
+			r.atRest()
+			r.calls("early", 2)
+		}
+	}
+}
+
 // Of the examples that a request says it has, a tier keeps as many as its prompt says.
 func TestExamplesOfATier(t *testing.T) {
 	r := tiersRig(t, "")
