@@ -126,6 +126,7 @@ var mutants = []struct {
 	{"snooze-ignores-wait", "internal/gateway", "TestBR024JobWaitsAsToldAndSiblingsToo", "semantics 36: ready_at is written down"},
 	{"unframed-is-whole", "internal/gateway", "TestToolAnswerWithoutFraming", "semantics 3: a truncated answer is unknown"},
 	{"break-behind-the-end", "internal/gateway", "TestBreakBehindTheEnd", "semantics 27: what its own end closed is not cut"},
+	{"document-as-element", "internal/gateway", "TestDocumentForAnArray", "semantics 24: an error behind it is one that raises"},
 	{"torn-refusal-is-a-cut", "internal/gateway", "TestTornRefusals", "issue 7: content-policy refusals fall back only where the policy says so"},
 	{"bridge-without-hold", "test/simulation", "TestMutantShows", "semantics 23: no lead-in is a sign of life"},
 	{"adopt-without-cas", "test/simulation", "TestMutantShows", "semantics 20, in any history"},
