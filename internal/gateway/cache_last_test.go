@@ -429,7 +429,9 @@ func TestCacheWithoutKeys(t *testing.T) {
 	r := cacheRig(t)
 	for _, q := range []request{question("keyless", "Why buy the lamp?"), question("keyless", "Why buy the chair?").streams()} {
 		made := r.must(q, 200)
-		wait(t, func() bool { return len(r.indexed(ledger.CachedFilter{Intent: made.header.Get("Holdfast-Intent")})) == 2 })
+		wait(t, func() bool {
+			return len(r.indexed(ledger.CachedFilter{Intent: made.header.Get("Holdfast-Intent")})) == 2
+		})
 		a := r.must(q, 200)
 		r.source(a, "cache:template")
 		if string(a.body) != string(made.body) {
