@@ -22,6 +22,7 @@ providers:
   gemini: {type: gemini, base_url: "SIM", api_key: sk-c}
 embedders:
   main: {provider: openai, model: text-embedding-3-small, timeout: 2s}
+  near: {type: ngram}
 auth:
   keys:
     - {key: key-a, tenant: a}
@@ -39,6 +40,16 @@ workflows:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
     cache: {first: true, semantic: {embedder: main, max_entries: 2}}
+  near:
+    match: {paths: ["/by-name-only"]}
+    durability: strict
+    retry: {max_attempts: 1}
+    cache: {first: true, semantic: {embedder: near}, template: [{name: charm, pattern: "Why buy {product}?"}]}
+  cross:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}]
+    cache: {first: true, semantic: {embedder: near}}
   charm:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}

@@ -18,6 +18,7 @@ type answers struct {
 	index cache.Index
 
 	embedding atomic.Int64 // vectors being made for look-ups
+	purges    atomic.Int64 // how often an operator has purged: what waited then for its row gets none
 
 	mu      sync.Mutex
 	waiting []chore

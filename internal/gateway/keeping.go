@@ -27,7 +27,7 @@ type keeping struct {
 // keepable is nil for an answer that is for its own request alone: one that is not whole, or not an answer, would be given
 // again and again (BR-066).
 func (e *execution) keepable(resp *upstream.Response, s *success) *keeping {
-	if e.asks == nil || s.unrecorded || resp.Status != 200 || (!provider.Keepable(&e.spec, s.finish, s.tool, s.hosted) || refuses(s.body)) && !mutant.On("cache-serves-partial") {
+	if e.asks == nil || s.unrecorded || resp.Status != 200 || !e.answers(resp, s) && !mutant.On("cache-serves-partial") {
 		return nil
 	}
 	a := e.asks
@@ -49,6 +49,13 @@ func (e *execution) keepable(resp *upstream.Response, s *success) *keeping {
 		}
 	}
 	return k
+}
+
+// answers says that the body is an answer, and a whole one. Of a tier of another API a stream has ended in the client's words, a document
+// in the tier's.
+func (e *execution) answers(resp *upstream.Response, s *success) bool {
+	whole := provider.Keepable(&e.spec, s.finish, s.tool, s.hosted) || provider.Keepable(e.asked(), s.finish, s.tool, s.hosted)
+	return whole && !refuses(s.body) && provider.Says(&e.spec, header(resp, "Content-Type"), s.body)
 }
 
 func (k *keeping) entry(kind cache.Kind, key cache.Key, now time.Time, ttl time.Duration) *cache.Entry {
@@ -86,20 +93,35 @@ func (k *keeping) rows() []ledger.Cached {
 // many wait for theirs.
 func (g *Gateway) offer(k *keeping) {
 	g.answers.put(k.conf.bounds, k.entries...)
-	if k.unmeant && !g.answers.later(len(k.text), func(ctx context.Context) { g.keepMeaning(ctx, k) }) {
+	if !k.unmeant {
+		return
+	}
+	purges := g.answers.purges.Load()
+	if !g.answers.later(len(k.text), func(ctx context.Context) { g.keepMeaning(ctx, k, purges) }) {
 		g.observer.Unkept(k.workflow, "too_many_waiting")
 	}
 }
 
-func (g *Gateway) keepMeaning(ctx context.Context, k *keeping) {
+// keepMeaning adds the row of an answer that was settled when there had been so many purges.
+func (g *Gateway) keepMeaning(ctx context.Context, k *keeping, purges int64) {
 	e := g.meant(ctx, k, g.ledger.Now())
 	if e == nil {
 		return
 	}
 	g.answers.commit(func() {
-		if err := g.log.Cache(k.id, row(e)); err != nil {
+		if g.answers.purges.Load() != purges {
+			g.observer.Unkept(k.workflow, "purged")
+			return
+		}
+		r := row(e)
+		if err := g.log.Cache(k.id, r); err != nil {
 			g.observer.Unkept(k.workflow, "not_on_record")
 			g.logger.Debug("an answer is not found by its meaning: that is not on record", "intent", k.id, "error", err)
+			return
+		}
+		if g.answers.purges.Load() != purges { // it may have passed by before the row was there
+			g.observer.Unkept(k.workflow, "purged")
+			g.answers.unlist([]*cache.Entry{e})
 			return
 		}
 		g.answers.put(k.conf.bounds, e)

@@ -3,6 +3,7 @@ package provider
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 
@@ -29,6 +30,51 @@ func Retell(call *Call, body []byte, contentType string, answer []byte) (s Said,
 		s.Body, ok = retellGemini(call, from, answer)
 	}
 	return s, ok
+}
+
+// Says reports whether an answer holds any text at all. It reads no further than to the first.
+func Says(call *Call, contentType string, answer []byte) bool {
+	from := formatIn(contentType, answer)
+	said := false
+	visit := func(doc jsonview.Value) {
+		said = said || strings.TrimSpace(textIn(call, from, doc)) != ""
+	}
+	switch from {
+	case SSE:
+		var p sse.Parser
+		take := func(ev sse.Event) error {
+			if visit(jsonview.Of(ev.Data)); said {
+				return errEnough
+			}
+			return nil
+		}
+		_ = p.Feed(answer, take) // what it says behind a fault no client reads
+	case JSONArray:
+		each(jsonview.Of(answer), visit)
+	default:
+		visit(jsonview.Of(answer))
+	}
+	return said
+}
+
+var errEnough = errors.New("enough is read")
+
+// textIn is what a document says, or an event.
+func textIn(call *Call, from Format, doc jsonview.Value) string {
+	if from == SSE {
+		switch call.Endpoint {
+		case wire.Chat:
+			return chatText(first(doc.Get("choices")).Get("delta"))
+		case wire.Responses:
+			if doc.Get("type").Is("response.output_text.delta") {
+				return doc.Get("delta").String()
+			}
+			doc = doc.Get("response")
+		case wire.Messages:
+			return doc.Get("content_block").Get("text").String() + doc.Get("delta").Get("text").String()
+		}
+	}
+	return Text(call, doc)
 }
 
 // formatIn is the format of an answer as it stands.

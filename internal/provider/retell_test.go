@@ -171,6 +171,24 @@ func TestRetellNothing(t *testing.T) {
 	}
 }
 
+// An answer without a word is told from one that has any, in each form.
+func TestSays(t *testing.T) {
+	answers := wholes(t)
+	for _, r := range wholeForms {
+		call, a := saidCall(r.path, r.body), answers[r.name]
+		if !Says(call, a[0], []byte(a[1])) {
+			t.Errorf("%s says nothing", r.name)
+		}
+		silent := a[1]
+		for _, text := range []string{`"We are busy, \"just\" now: 100 %s.\n$id 今 <b> \u2028"`, `"We are busy, \"just\" now: 100 "`, `"%s.\n$id 今 <b> \u2028"`} {
+			silent = strings.ReplaceAll(silent, text, `" \n"`)
+		}
+		if Says(call, a[0], []byte(silent)) {
+			t.Errorf("%s without a word says something: %s", r.name, silent)
+		}
+	}
+}
+
 func FuzzRetell(f *testing.F) {
 	answers := wholes(f)
 	for from := range wholeForms {
