@@ -137,7 +137,10 @@ func (r *rig) cachedFor(q request) *answered {
 	r.t.Helper()
 	a := r.must(q, 200)
 	id := a.header.Get("Holdfast-Intent")
-	wait(r.t, func() bool { return len(r.indexed(ledger.CachedFilter{Intent: id})) > 0 })
+	wait(r.t, func() bool {
+		rows := r.indexed(ledger.CachedFilter{Intent: id})
+		return len(rows) > 0 && r.gw.Findable(&rows[0])
+	})
 	return a
 }
 
