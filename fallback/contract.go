@@ -10,7 +10,7 @@ import (
 // keeps says why a tier does not keep the contract, nil where it does. What is certain goes before what is not known.
 func (f *Facts) keeps(t *Tier, p *Policy) *Skipped {
 	var unknown *Skipped
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.media, f.context, f.cost, f.quality} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.media, f.context, f.cost, f.quality} {
 		s := ask(t, p)
 		if s == nil {
 			continue
@@ -31,6 +31,14 @@ func mismatch(rule, format string, args ...any) *Skipped {
 
 func notKnown(rule, format string, args ...any) *Skipped {
 	return &Skipped{Rule: rule, Condition: ContractUnknown, Reason: fmt.Sprintf(format, args...)}
+}
+
+// past asks whether the call may come to it: a no has no condition, for the contract is not asked.
+func (f *Facts) past(t *Tier, _ *Policy) *Skipped {
+	if t.Past == nil {
+		return nil
+	}
+	return &Skipped{Rule: t.Past.Rule, Reason: t.Past.Reason}
 }
 
 // lack asks whether it can be called at all.

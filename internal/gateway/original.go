@@ -44,7 +44,7 @@ const examplesHeader = "Holdfast-Examples"
 func (c *call) original() *original {
 	if c.course.asked == nil {
 		c.course.asked = &original{g: c.g, wf: c.wf, method: c.r.Method, path: c.path, query: c.r.URL.RawQuery, header: c.r.Header, body: c.body, spec: c.spec,
-			from: c.from, proof: Credential(c.r), tenant: c.tenant, shots: c.shots}
+			from: c.from, proof: c.g.guard.Credential(c.r), tenant: c.tenant, shots: c.shots}
 	}
 	c.course.asked.effect, c.course.asked.key = c.effect, c.key // which later stages say
 	return c.course.asked
@@ -119,9 +119,7 @@ func (o *original) words(l *leg) (h http.Header, path, query string, body []byte
 	h, query = make(http.Header, len(o.header)+2), o.query
 	forwardHeaders(h, o.header)
 	if l.to.owns || !o.g.guard.Open() {
-		for _, name := range credentialHeaders {
-			delete(h, name)
-		}
+		o.g.guard.strip(h)
 		if !l.to.tool { // whose parameters are its own
 			query = credentialless(query)
 		}
