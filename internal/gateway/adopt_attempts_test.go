@@ -83,7 +83,7 @@ func TestInheritedErrorEnds(t *testing.T) {
 
 // So it does where its client had left: what nobody heard is said for as long, and no longer.
 func TestErrorOfWhoLeftEnds(t *testing.T) {
-	r := newRig(t, func(c *rigConfig) {
+	r := nestRig(t, func(c *rigConfig) {
 		c.yaml = strings.Replace(c.yaml, "default: {retry: {", "default: {error_hold: 100ms, delivery_grace: 10ms, retry: {", 1)
 	})
 	r.script("left", `{"fault":"reply_lost","hold":"gate"}`)

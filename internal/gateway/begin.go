@@ -131,7 +131,7 @@ func (c *call) beginsAt(to int, d *fallback.Decision) {
 func (c *call) plainStart() bool {
 	l := c.course.leg()
 	m := c.g.policy.Known(l.sends)
-	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.JSONSchema))
+	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.Audio) && !no(m.Video) && !no(m.Files) && !no(m.JSONSchema))
 }
 
 func no(b *bool) bool { return b != nil && !*b }
@@ -147,7 +147,7 @@ func (k *course) wants(o *original) fallback.Needs {
 			}
 		}
 		k.needs = &needs
-		k.in, k.out = tokens(o.spec.Endpoint, o.body)
+		k.size = sizeOf(o.spec.Endpoint, o.body)
 	}
 	return *k.needs
 }
@@ -155,11 +155,10 @@ func (k *course) wants(o *original) fallback.Needs {
 // facts are the tiers from one on, as a contract sees them.
 func (k *course) facts(cfg *policy.Config, o *original, from int) []fallback.Tier {
 	k.wants(o)
-	in, out := k.in, k.out
 	all := make([]fallback.Tier, 0, len(k.legs)-from)
 	for i := from; i < len(k.legs); i++ {
 		l := &k.legs[i]
-		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, in, out)
+		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, k.size)
 		t.Name, t.Wire = l.name, string(l.to.wire)
 		if t.Lack = o.ready(l); t.Lack == nil && l.crosses != nil {
 			t.Wire = string(o.spec.Wire)

@@ -24,8 +24,7 @@ type course struct {
 	most  int            // that a tier may have; 0: not bounded apart
 	asked *original
 	needs *fallback.Needs
-	in    int64 // tokens of the request, estimated
-	out   int64 // … and of its answer
+	size  size
 	one   [1]leg
 }
 

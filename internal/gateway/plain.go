@@ -243,6 +243,7 @@ func (v *verdict) inside(kind string, external bool) {
 	if v.kind == "" {
 		v.kind = kind
 	}
+	v.reason = "the answer is an error, though " + v.reason
 	if external {
 		v.end, v.keep = ledger.AttemptUnknown, false
 	} else if v.end == ledger.AttemptSuccess || v.end == ledger.AttemptRunning {
