@@ -80,7 +80,7 @@ var mutants = []struct {
 	{"used-up-is-the-end", "internal/gateway", "TestJobWithItsAttemptsMade", "design §4: another tier is asked before a job ends"},
 	{"old-error-for-ever", "internal/gateway", "TestErrorOfWhoLeftEnds", "semantics 21: an error is given again for error_hold"},
 	{"waited-once-for-all", "internal/gateway", "TestWaitsAtTheLastTier", "semantics 33: at the last tier a call waits where bulkhead.wait says so"},
-	{"no-last-call", "internal/gateway", "TestJobLeavesABarredTier", "design §4: fallback comes behind backpressure, and before a job ends"},
+	{"no-last-call", "queue", "TestLastCall", "design §4: fallback comes behind backpressure, and before a job ends"},
 	{"tiers-count-together", "internal/gateway", "TestBR021AttemptsOfTiers", "semantics 37: attempts are counted for each tier"},
 	{"sent-before-contract", "internal/gateway", "TestTierBeginsByContract", "issue 7: a contract is checked before anything is sent"},
 	{"override-against-policy", "internal/gateway", "TestOverrideAgainstThePolicy", "interface §5: a policy without fallback has no other route"},
