@@ -32,6 +32,7 @@ models:
   big: {context_tokens: 200000, tools: true, images: true}
   small: {context_tokens: 64000, tools: true, images: false}
   wide: {context_tokens: 200000, tools: true, images: true}
+  texty: {context_tokens: 200000, tools: false, images: false, json_schema: false}
 workflows:
   pair:
     match: {paths: ["/by-name-only"]}
@@ -66,6 +67,11 @@ workflows:
   small_only:
     match: {paths: ["/by-name-only"]}
     tiers: [{name: b, provider: spare, model: small}, {name: b2, provider: third, model: small}]
+  able:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    breaker: {failure_threshold: 1000}
+    tiers: [{name: a, provider: openai, model: big}, {name: b, provider: spare, model: texty}]
   slots:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
