@@ -62,6 +62,9 @@ type Tier struct {
 	Tokens int64
 	// Lack is what it cannot be called without, whatever the contract; nil: nothing.
 	Lack *Lack
+	// Ready says the same of what costs something to find out; nil: nothing is left to ask. It is asked of a tier whose turn it is, and says
+	// the same each time.
+	Ready func() *Lack
 }
 
 // Lack says why a tier cannot be called, by the policy's field Rule.

@@ -100,7 +100,7 @@ func (c *call) headers(h *head) {
 	if c.bridging {
 		c.operation(out) // as trailers
 		if !h.failed {
-			c.exec.degraded(out)
+			c.degraded(out)
 		}
 		if c.replay {
 			c.set(out, "Idempotency-Replayed", "true")
@@ -125,7 +125,7 @@ func (c *call) headers(h *head) {
 	if h.failed {
 		c.failedHeaders(out, h)
 	} else {
-		c.exec.degraded(out)
+		c.degraded(out)
 	}
 	if h.unrecorded {
 		c.set(out, "Holdfast-Recorded", "no")
@@ -260,6 +260,9 @@ func (c *call) replayStored(s *stored) *Error {
 	if s.model[0] != "" {
 		c.set(out, "Holdfast-Requested-Model", s.model[0])
 		c.set(out, "Holdfast-Served-Model", s.model[1])
+		if s.answer.HTTPStatus < 300 && s.model[1] != "" && s.model[1] != s.model[0] && out["Holdfast-Fallback-Reason"] == nil {
+			c.set(out, "Holdfast-Fallback-Reason", namedByProvider)
+		}
 	}
 	if s.answer.HTTPStatus >= 400 {
 		c.set(out, "X-Should-Retry", "false")

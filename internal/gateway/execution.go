@@ -232,6 +232,7 @@ func (e *execution) failed() bool {
 func (e *execution) unref() {
 	if e.refs.Add(-1) == 0 {
 		e.rec.free()
+		e.course.free()
 	}
 }
 
@@ -361,7 +362,8 @@ func (e *execution) panicked() {
 		e.nest.quit(breaker.Ignored)
 	}
 	e.conclude(&outcome{verdict: verdict{end: ledger.AttemptUnknown, kind: "internal_error", reason: "the gateway failed while the call was on its way"},
-		how: ending{fail: &Error{Code: CodeAllTiersFailed, Message: "the gateway failed while the call was on its way"}, abort: e.rec.shown()}})
+		how:     ending{fail: &Error{Code: CodeAllTiersFailed, Message: "the gateway failed while the call was on its way"}, abort: e.rec.shown()},
+		visible: e.rec.shown()})
 }
 
 // source is the tier that answers.
