@@ -57,7 +57,7 @@ func (o *original) attempt(l *leg) intent.Attempt {
 
 // free gives back what is counted of the requests of its tiers.
 func (k *course) free() {
-	if k.asked != nil {
+	if k != nil && k.asked != nil {
 		k.asked.free()
 	}
 }

@@ -106,7 +106,9 @@ func (o *original) say(l *leg) *fallback.Lack {
 	body := o.body
 	if l.prompt != nil && o.spec.Known && !o.spec.Read {
 		var err error
-		if body, err = provider.Vary(&o.spec, o.body, l.prompt, o.shots); err != nil {
+		p := *l.prompt
+		p.OldMaxTokens = l.to.wire == provider.OpenAI && !ofOpenAI(l.to.conf.BaseURL)
+		if body, err = provider.Vary(&o.spec, o.body, &p, o.shots); err != nil {
 			return &fallback.Lack{Rule: "tiers.prompt", Reason: "its prompt does not fit the request: " + err.Error()}
 		}
 		if !sameBytes(body, o.body) {
@@ -161,6 +163,11 @@ func (o *original) words(l *leg) (h http.Header, path, query string, body []byte
 	}
 	h, query = make(http.Header, len(o.header)+2), o.query
 	forwardHeaders(h, o.header)
+	if l.to != o.from && !mutant.On("account-to-another-provider") {
+		for _, name := range accountHeaders {
+			delete(h, name)
+		}
+	}
 	if l.to.owns || !o.g.guard.Open() {
 		for _, name := range credentialHeaders {
 			delete(h, name)
