@@ -97,7 +97,8 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	}
 	if len(d.Skipped) > 0 {
 		k.skipped(d.Skipped)
-		k.noted(c.g, "", c.wf.Name, &d)
+		skips := d // which is kept: the usual case keeps nothing
+		k.noted(c.g, "", c.wf.Name, &skips)
 		c.exec.trail()
 	}
 	switch {

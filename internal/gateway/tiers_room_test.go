@@ -93,7 +93,7 @@ func TestTiersWithoutRoom(t *testing.T) {
 
 // A refusal behind which another tier answers is billed: what it used counts for the day, also behind a restart (semantics 39).
 func TestRefusalIsPaid(t *testing.T) {
-	for _, q := range []request{chat("no").workflow("filtered"), streamed("no").workflow("filtered")} {
+	for _, q := range []request{chat("no").workflow("filtered"), chat("no", `,"stream":true,"stream_options":{"include_usage":true}`).workflow("filtered")} {
 		r := newRig(t, func(c *rigConfig) {
 			c.yaml = strings.NewReplacer("ODD", "http://127.0.0.1:9", "{on: [content_filter]}", "{on: [content_filter]}\n    spend: {per_day: 1000}",
 				"big: {", "big: {input_cost: 1000, output_cost: 1000, ", "wide: {", "wide: {input_cost: 1000, output_cost: 1000, ").Replace(tiers)
