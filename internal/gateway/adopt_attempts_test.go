@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
@@ -77,6 +78,27 @@ func TestInheritedErrorEnds(t *testing.T) {
 	wait(t, func() bool { return gateway.Sightings(r.gw) == 0 })
 	r.must(chat("broken"), 500)
 	r.calls("broken", 6)
+}
+
+// So it does where its client had left: what nobody heard is said for as long, and no longer.
+func TestErrorOfWhoLeftEnds(t *testing.T) {
+	r := nestRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "default: {retry: {", "default: {error_hold: 100ms, delivery_grace: 10ms, retry: {", 1)
+	})
+	r.script("left", `{"hold":"gate","status":500}`)
+	ctx, leave := context.WithCancel(t.Context())
+	q := chat("left")
+	q.ctx = ctx
+	go r.do(q)
+	r.held("gate")
+	leave()
+	wait(t, func() bool { return gateway.Lost(r.gw) == 1 })
+	r.always("left", "500")
+	r.sim.Release("gate")
+	wait(t, func() bool { return r.gw.Holding().Executions == 0 })
+	r.sim.Reset()
+	wait(t, func() bool { return r.do(chat("left")).status == 200 })
+	r.calls("left", 1)
 }
 
 // What only one caller met says nothing to another: it has the attempts that are left, and one at least.

@@ -60,7 +60,7 @@ func (e *execution) again(o *outcome) bool {
 		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = e.evidence(f, d)
-	if d.Action == decision.Fail || d.Action == decision.Hold {
+	if d.Action == decision.Fail || d.Action == decision.Hold || e.job != nil && e.g.ages(e.job, d.Delay) && !mutant.On("job-waits-itself-out") {
 		if sent, over := e.afterFailure(o); sent || over {
 			return sent
 		}

@@ -251,7 +251,7 @@ func (e *execution) landed(err error) {
 		e.seen.landed()
 	}
 	if err == nil && e.kept != nil {
-		e.g.offer(e.kept, e.op.ID())
+		e.g.offer(e.kept)
 	}
 	e.mu.Lock()
 	e.saved = true

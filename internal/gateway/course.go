@@ -18,13 +18,13 @@ type course struct {
 	at    int
 	trail []stop
 	notes []ledger.Event // decisions of which the history does not know yet
-	tries map[string]int // attempts by tier, over the operation's whole life; nil with one tier
+	tries map[string]int // attempts by tier, over the operation's whole life and that of those in whose place it stands; nil with one tier
+	since int            // the tier at which the operation goes on
 	past  map[string]int // … before this pass of a job
 	most  int            // that a tier may have; 0: not bounded apart
 	asked *original      // first, once it is made
 	needs *fallback.Needs
-	in    int64 // tokens of the request, estimated
-	out   int64 // … and of its answer
+	size  size
 	one   [1]leg
 	first original
 }

@@ -38,10 +38,10 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 	}
 	needs := f.needs(cfg, w)
 	at := slices.IndexFunc(w.Tiers, func(t policy.Tier) bool { return f.wasSentTo(&t) })
-	in, out := tokens(f.Endpoint, f.Body)
+	z := sizeOf(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
 	for i := range w.Tiers {
-		tiers[i] = f.tier(cfg, &w.Tiers[i], needs.Wire, in, out)
+		tiers[i] = f.tier(cfg, &w.Tiers[i], needs.Wire, z)
 	}
 	facts := f.facts(needs, tiers[0], tiers[at+1:])
 	return fallback.Decide(&facts, fallbackPolicy(w, f))
@@ -50,10 +50,10 @@ func Fallback(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decis
 // Start decides at which tier of w a call begins, for `holdfast explain`; f.Provider is that which its path names.
 func Start(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decision {
 	needs := f.needs(cfg, w)
-	in, out := tokens(f.Endpoint, f.Body)
+	z := sizeOf(f.Endpoint, f.Body)
 	tiers := make([]fallback.Tier, len(w.Tiers))
 	for i := range w.Tiers {
-		tiers[i] = f.tier(cfg, &w.Tiers[i], needs.Wire, in, out)
+		tiers[i] = f.tier(cfg, &w.Tiers[i], needs.Wire, z)
 	}
 	if len(tiers) == 0 {
 		return fallback.Decision{Action: fallback.Next, Tier: f.Provider, Rule: "tiers", Reason: "there are no tiers: the path names the provider"}
@@ -63,9 +63,9 @@ func Start(cfg *policy.Config, w *policy.Workflow, f *Failing) fallback.Decision
 }
 
 // tier is a tier as a call would find it, which is told to it in its own format. Without a request the APIs alone are asked.
-func (f *Failing) tier(cfg *policy.Config, t *policy.Tier, own string, in, out int64) fallback.Tier {
+func (f *Failing) tier(cfg *policy.Config, t *policy.Tier, own string, z size) fallback.Tier {
 	name, model := cmp.Or(t.Provider, f.Provider), cmp.Or(t.Model, f.Model)
-	v := tierFacts(cfg, t, name, model, in, out)
+	v := tierFacts(cfg, t, name, model, z)
 	p := cfg.Provider(name)
 	if v.Wire == own || p == nil || !translates(f.Endpoint, provider.Wire(v.Wire)) {
 		return v
@@ -118,24 +118,25 @@ func vectors(endpoint string) bool {
 	return endpoint == wire.Embeddings || endpoint == wire.Embed || endpoint == wire.BatchEmbed
 }
 
-// tierFacts is a tier with what is known of its model, for a request of so many tokens and an answer of as many at most.
-func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, in, out int64) fallback.Tier {
+// tierFacts is a tier with what is known of its model, for a request of such a size.
+func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, z size) fallback.Tier {
 	v := fallback.Tier{Name: t.Name, Provider: name, Model: model, QualityClass: t.QualityClass, CostClass: t.CostClass, DataBoundary: t.DataBoundary}
 	if p := cfg.Provider(name); p != nil {
 		v.Wire = p.Type
 	}
 	m := cfg.Known(model)
-	v.Tools, v.Images, v.Schema, v.Parallel = said(m.Tools), said(m.Images), said(m.JSONSchema), said(m.ParallelTools)
+	v.Tools, v.Schema, v.Parallel = said(m.Tools), said(m.JSONSchema), said(m.ParallelTools)
+	v.Images, v.Audio, v.Video, v.Files = said(m.Images), said(m.Audio), said(m.Video), said(m.Files)
 	if m.ContextTokens != nil {
 		v.ContextTokens = *m.ContextTokens
 	}
 	if t.Prompt != nil && t.Prompt.MaxTokens > 0 {
-		out = min(out, int64(t.Prompt.MaxTokens))
+		z.out, z.bound = min(z.out, int64(t.Prompt.MaxTokens)), min(z.bound, int64(t.Prompt.MaxTokens))
 	}
-	v.Tokens = in + out
+	v.Tokens, v.Least = z.in+z.out, z.least+z.bound
 	var p spend.Price
 	if p.Input, p.Output, v.Priced = cfg.Price(model); v.Priced {
-		v.Cost = int64(p.Of(in, out))
+		v.Cost = int64(p.Of(z.in, z.out))
 	}
 	return v
 }

@@ -50,7 +50,7 @@ func (c *call) original() *original {
 		k.asked = &k.first
 		o := k.asked
 		o.g, o.wf, o.method, o.path, o.query, o.header, o.body, o.spec = c.g, c.wf, c.r.Method, c.path, c.r.URL.RawQuery, c.r.Header, c.body, c.spec
-		o.from, o.proof, o.tenant, o.shots = c.from, Credential(c.r), c.tenant, c.shots
+		o.from, o.proof, o.tenant, o.shots = c.from, c.g.guard.Credential(c.r), c.tenant, c.shots
 	}
 	return k.asked
 }
@@ -169,9 +169,7 @@ func (o *original) words(l *leg) (h http.Header, path, query string, body []byte
 		}
 	}
 	if l.to.owns || !o.g.guard.Open() {
-		for _, name := range credentialHeaders {
-			delete(h, name)
-		}
+		o.g.guard.strip(h)
 		if !l.to.tool { // whose parameters are its own
 			query = credentialless(query)
 		}

@@ -94,8 +94,9 @@ func (e *execution) admitted() bool {
 		e.giveUp(b, errGone)
 		return false
 	}
-	b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience()))
-	if b != nil && err == nil && e.boardElse(b) {
+	limit := time.Now().Add(e.patience())
+	b, err := e.nest.waitIn(e.ctx, b, limit)
+	if b != nil && err == nil && e.boardElse(b, limit) {
 		b = nil
 	}
 	e.work()

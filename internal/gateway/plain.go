@@ -254,7 +254,7 @@ func (v *verdict) inside(kind string, external bool) {
 // passError is an error in the provider's own words, under the status that it stands for.
 func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) *outcome {
 	v.status = status
-	o := &outcome{verdict: v, document: maskCredentials(e.request, body), at: time.Now()}
+	o := &outcome{verdict: v, document: e.g.guard.maskCredentials(e.request, body), at: time.Now()}
 	o.how.reveal = &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	if e.seen != nil {
 		o.reply = e.storedAnswer(status, resp.Header, o.document, 0)

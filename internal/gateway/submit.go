@@ -75,7 +75,7 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	if in.Upload {
 		c.trigger = intent.TriggerUpload
 	}
-	if err := c.jobAllowed(Credential(r)); err != nil {
+	if err := c.jobAllowed(g.guard.Credential(r)); err != nil {
 		return nil, false, err
 	}
 	if err := c.callbackAllowed(in.CallbackURL); err != nil {
@@ -285,9 +285,7 @@ func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *
 func (c *call) keptHeader() http.Header {
 	h := make(http.Header, len(c.r.Header))
 	forwardHeaders(h, c.r.Header)
-	for _, name := range credentialHeaders {
-		delete(h, name)
-	}
+	c.g.guard.strip(h)
 	for _, name := range [...]string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout", "X-Server-Timeout", "X-Stainless-Retry-Count", "Prefer",
 		"Content-Encoding", "Cache-Control"} {
 		delete(h, name)
@@ -312,7 +310,7 @@ func (c *call) async() *Error {
 	case !prefersAsync(c.r.Header):
 		return nil
 	}
-	if err := c.jobAllowed(Credential(c.r)); err != nil {
+	if err := c.jobAllowed(c.g.guard.Credential(c.r)); err != nil {
 		return err
 	}
 	if c.g.draining.Load() {

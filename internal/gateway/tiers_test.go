@@ -73,6 +73,12 @@ workflows:
       - {name: pro, provider: openai, model: big, bulkhead: {max_concurrent: 1}}
       - {name: flash, provider: spare, model: wide, bulkhead: {max_concurrent: 1, wait: true}}
     lanes: {interactive_admission: {max_wait_ms: 60000}}
+  both:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    bulkhead: {max_concurrent: 1, wait: true}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
+    lanes: {interactive_admission: {max_wait_ms: 60000}}
   odd:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
@@ -331,6 +337,45 @@ func TestTierSlots(t *testing.T) {
 			t.Errorf("%+v", b)
 		}
 	}
+}
+
+// A call that waited in vain for its first tier waits at the last one for what is left of its time.
+func TestWaitsAtTheLastTier(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("busy", "pro", `{"hold":"pro"}`)
+	r.atTier("busy2", "flash", `{"hold":"flash"}`)
+	waits := func(tier string) func() bool {
+		return func() bool {
+			for _, b := range r.gw.Bulkheads() {
+				if b.Workflow == "both" && b.Tier == tier && b.Waiting == 1 {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() { r.must(chat("busy").workflow("both"), 200) })
+	r.held("pro")
+	all.Go(func() { r.must(chat("busy2").workflow("both"), 200) })
+	r.held("flash")
+	all.Go(func() {
+		a := r.must(chat("third").workflow("both"), 200)
+		if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Trail") != "pro; circuit_open" {
+			t.Errorf("%v", a.header)
+		}
+	})
+	wait(t, waits("pro"))
+	if _, err := r.routes.Pause("openai/*", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	r.sim.Release("pro")
+	wait(t, func() bool {
+		return waits("flash")() || r.sim.Counts("third").Calls == 1 || r.gw.Holding().Executions == 1
+	})
+	r.sim.Release("flash")
+	all.Wait()
+	r.atRest()
 }
 
 func (r *rig) held(gate string) {
