@@ -43,10 +43,14 @@ func (f *Facts) past(t *Tier, _ *Policy) *Skipped {
 
 // lack asks whether it can be called at all.
 func (f *Facts) lack(t *Tier, _ *Policy) *Skipped {
-	if t.Lack == nil {
+	lack := t.Lack
+	if lack == nil && t.Ready != nil {
+		lack = t.Ready()
+	}
+	if lack == nil {
 		return nil
 	}
-	return mismatch(t.Lack.Rule, "%s", t.Lack.Reason)
+	return mismatch(lack.Rule, "%s", lack.Reason)
 }
 
 // model asks for the same model where another one's answer is none.

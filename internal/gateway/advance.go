@@ -287,9 +287,12 @@ func (e *execution) unanswered(o *outcome) {
 	}
 }
 
-// begun counts an attempt that is durable, by its tier.
+// begun counts an attempt that is durable, by its tier. Nothing goes back from it: what the tiers before it were sent is let go.
 func (k *course) begun(tier string) {
 	if k.tries != nil {
 		k.tries[tier]++
+	}
+	for i := range k.at {
+		k.asked.unmake(&k.legs[i])
 	}
 }

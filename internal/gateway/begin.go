@@ -104,6 +104,9 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	case d.Action == fallback.Next:
 		return d, nil
 	}
+	if slices.ContainsFunc(d.Skipped, func(s fallback.Skipped) bool { return s.Rule == bodyMemory }) {
+		return d, errorf(CodeShed, bodyMemory+" is used up by calls in progress; nothing was sent")
+	}
 	return d, errorf(CodeContract, "no tier keeps what the request asks for: %s; nothing was sent", k.words())
 }
 
@@ -113,7 +116,8 @@ func (c *call) passesOver(d *fallback.Decision) {
 		return
 	}
 	c.course.skipped(d.Skipped)
-	c.course.noted(c.g, "", c.wf.Name, d)
+	skips := *d // which is kept: the usual case keeps nothing
+	c.course.noted(c.g, "", c.wf.Name, &skips)
 	c.exec.trail()
 }
 
@@ -130,8 +134,14 @@ func (c *call) beginsAt(to int, d *fallback.Decision) {
 // plainStart says without looking at the request that the only tier can be asked for anything.
 func (c *call) plainStart() bool {
 	l := c.course.leg()
+	if c.original().ready(l) != nil || l.to.wire != c.spec.Wire {
+		return false
+	}
+	if len(c.nestRules().tiers) == 0 {
+		return true
+	}
 	m := c.g.policy.Known(l.sends)
-	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.Audio) && !no(m.Video) && !no(m.Files) && !no(m.JSONSchema))
+	return !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.Audio) && !no(m.Video) && !no(m.Files) && !no(m.JSONSchema)
 }
 
 func no(b *bool) bool { return b != nil && !*b }
@@ -160,9 +170,10 @@ func (k *course) facts(cfg *policy.Config, o *original, from int) []fallback.Tie
 		l := &k.legs[i]
 		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, k.size)
 		t.Name, t.Wire = l.name, string(l.to.wire)
-		if t.Lack = o.ready(l); t.Lack == nil && l.crosses != nil {
+		if l.to.wire != o.spec.Wire && !l.to.tool { // it is told to it, or Ready says why not
 			t.Wire = string(o.spec.Wire)
 		}
+		t.Ready = func() *fallback.Lack { return o.ready(l) }
 		if t.Lack == nil && !o.spec.Known && i > 0 && l.to != k.legs[0].to {
 			t.Lack = &fallback.Lack{Rule: "tiers.provider", Reason: "whether " + l.to.conf.Name + " has this path is not known"}
 		}
