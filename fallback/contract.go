@@ -10,7 +10,7 @@ import (
 // keeps says why a tier does not keep the contract, nil where it does. What is certain goes before what is not known.
 func (f *Facts) keeps(t *Tier, p *Policy) *Skipped {
 	var unknown *Skipped
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.media, f.context, f.cost, f.quality} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.media, f.context, f.cost, f.quality} {
 		s := ask(t, p)
 		if s == nil {
 			continue
@@ -33,12 +33,24 @@ func notKnown(rule, format string, args ...any) *Skipped {
 	return &Skipped{Rule: rule, Condition: ContractUnknown, Reason: fmt.Sprintf(format, args...)}
 }
 
-// lack asks whether it can be called at all.
-func (f *Facts) lack(t *Tier, _ *Policy) *Skipped {
-	if t.Lack == nil {
+// past asks whether the call may come to it: a no has no condition, for the contract is not asked.
+func (f *Facts) past(t *Tier, _ *Policy) *Skipped {
+	if t.Past == nil {
 		return nil
 	}
-	return mismatch(t.Lack.Rule, "%s", t.Lack.Reason)
+	return &Skipped{Rule: t.Past.Rule, Reason: t.Past.Reason}
+}
+
+// lack asks whether it can be called at all.
+func (f *Facts) lack(t *Tier, _ *Policy) *Skipped {
+	lack := t.Lack
+	if lack == nil && t.Ready != nil {
+		lack = t.Ready()
+	}
+	if lack == nil {
+		return nil
+	}
+	return mismatch(lack.Rule, "%s", lack.Reason)
 }
 
 // model asks for the same model where another one's answer is none.

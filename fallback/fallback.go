@@ -18,7 +18,7 @@ type Action string
 const (
 	// None: there is no further tier.
 	None Action = "none"
-	// Denied: a rule says that no other tier answers this failure, whatever the tiers are.
+	// Denied: a rule says that no other tier answers this failure, whatever the tiers are; or each that is left is past.
 	Denied Action = "denied"
 	// Next: Decision.Tier keeps the contract.
 	Next Action = "next"
@@ -65,6 +65,11 @@ type Tier struct {
 	Least int64
 	// Lack is what it cannot be called without, whatever the contract; nil: nothing.
 	Lack *Lack
+	// Ready says the same of what costs something to find out; nil: nothing is left to ask. It is asked of a tier whose turn it is, and says
+	// the same each time.
+	Ready func() *Lack
+	// Past says why the call does not come to it any more: it was there. That is no part of the contract; nil: it may be asked.
+	Past *Lack
 }
 
 // Lack says why a tier cannot be called, by the policy's field Rule.
@@ -206,7 +211,7 @@ func Start(f *Facts, p *Policy) Decision {
 // begins says why a call cannot begin at the first tier, nil where it can. Its own model can do what it was asked for unless somebody
 // says that it cannot, and what it costs is bounded where that is reserved.
 func (f *Facts) begins(t *Tier, p *Policy) *Skipped {
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.lack, f.shape, f.tools, f.schema, f.media} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.tools, f.schema, f.media} {
 		s := ask(t, p)
 		if s == nil || s.Condition == ContractUnknown {
 			continue
@@ -278,9 +283,9 @@ func (d Decision) closed() Decision {
 	switch {
 	case first(ContractUnknown):
 		d.Action = Unknown
-	case first(ContractMismatch):
-	default:
-		first(BoundaryMismatch)
+	case first(ContractMismatch), first(BoundaryMismatch):
+	case first(""):
+		d.Action = Denied
 	}
 	return d
 }

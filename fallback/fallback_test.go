@@ -87,6 +87,9 @@ func TestContract(t *testing.T) {
 		"lacks": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			t.Lack = &fallback.Lack{Rule: "tiers.prompt", Reason: "no"}
 		}, fallback.Mismatch, "fallback_contract_mismatch", "tiers.prompt"},
+		"been there": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Images, t.Past = true, &fallback.Lack{Rule: "retry.max_attempts", Reason: "no more"}
+		}, fallback.Denied, "", "retry.max_attempts"},
 		"reviewed": {func(f *fallback.Facts, _ *fallback.Tier, p *fallback.Policy) { f.Needs.Images, p.Reviewed = true, true }, fallback.Next, "", "tiers"},
 		"no matter": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
 			f.Needs.Tools, t.Tools, p.Tools = true, no, false

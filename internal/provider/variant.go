@@ -16,6 +16,8 @@ type Prompt struct {
 	MaxTokens int64  // the most that an answer may have; 0: as it came
 	Examples  int    // how many examples stay; AllExamples: as they came
 	Template  string // around the last user text, in the place of Input; "": as it came
+	// OldMaxTokens bounds a chat completion that has no bound by max_tokens, which servers know that are not OpenAI's own.
+	OldMaxTokens bool
 }
 
 // AllExamples is a Prompt that keeps the examples of a request.
@@ -75,6 +77,9 @@ func Vary(c *Call, body []byte, p *Prompt, examples int) ([]byte, error) {
 		doc[form.list] = marshalled(turns)
 	}
 	if p.MaxTokens > 0 {
+		if p.OldMaxTokens && form == forms[wire.Chat] {
+			form = &oldChat
+		}
 		if err := form.bound(doc, p.MaxTokens); err != nil {
 			return nil, err
 		}
@@ -131,6 +136,9 @@ var forms = map[string]*form{
 	wire.Generate: {list: "contents", parts: "parts", user: "user", answers: "model", top: []string{"systemInstruction", "system_instruction"}, wrapped: true,
 		bounds: []string{"max_output_tokens", "maxOutputTokens"}, inside: []string{"generationConfig", "generation_config"}},
 }
+
+// oldChat is that of chat completions in which max_tokens is the bound that is written.
+var oldChat = form{bounds: []string{"max_completion_tokens", "max_tokens"}}
 
 func formOf(c *Call) *form {
 	if !c.Known || c.Read {
