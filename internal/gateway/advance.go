@@ -39,12 +39,17 @@ func (e *execution) would(f Failing) fallback.Decision {
 		return fallback.Decision{Action: fallback.None}
 	}
 	o := k.asked
-	f.Endpoint, f.Body, f.Billed = o.spec.Endpoint, o.body, e.purse.billed
+	f.Billed = e.purse.billed
 	f.Left, f.Remaining = e.job == nil && (e.attached() == 0 || e.stopped()), e.budget.Remaining(time.Now())
 	f.Reviewed = e.job != nil && e.job.Life.Generation > 1
-	all := k.facts(e.g.policy, o, 0)
+	return k.after(o, &f)
+}
+
+// after decides whether a tier behind the present one may answer, of which there is one or more.
+func (k *course) after(o *original, f *Failing) fallback.Decision {
+	all := k.facts(o.g.policy, o, 0)
 	facts := f.facts(k.wants(o), all[0], all[k.at+1:])
-	return fallback.Decide(&facts, fallbackPolicy(e.wf, &f))
+	return fallback.Decide(&facts, fallbackPolicy(o.wf, f))
 }
 
 // elsewhere decides whether a tier behind the present one may answer, which has ended as why says, and puts that on record.

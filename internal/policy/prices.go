@@ -93,6 +93,9 @@ func (c *Config) Known(model string) (m Model) {
 	return m
 }
 
+// ModelPath is the path of a field that models has of a name.
+func ModelPath(name, field string) string { return join(join("models", name), field) }
+
 func listedAs[T any](list map[string]T, model string) (p T, ok bool) {
 	if p, ok = list[model]; ok {
 		return p, true
