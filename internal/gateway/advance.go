@@ -20,7 +20,7 @@ import (
 // noted keeps a decision for the history, and tells the log.
 func (k *course) noted(g *edition, id, workflow string, d *fallback.Decision) {
 	k.notes = append(k.notes, ledger.Event{Kind: "note", Reason: FallbackWords(d), Rule: d.Rule, Evidence: fallbackEvidence(d)})
-	g.logger.Info("fallback decided", "intent", id, "workflow", workflow, "action", string(d.Action), "tier", d.Tier, "rule", d.Rule,
+	g.logger.Info("fallback decided", "intent", id, "workflow", workflow, "from", k.leg().name, "action", string(d.Action), "tier", d.Tier, "rule", d.Rule,
 		"condition", d.Condition, "reason", d.Reason)
 }
 
@@ -125,6 +125,7 @@ func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 	if !e.course.several() {
 		return false, false
 	}
+	e.logEnd(o)
 	o.elsewhere = e.elsewhere(failing(e, o), failedStop(o))
 	return e.advance(o, o.elsewhere)
 }
@@ -139,7 +140,6 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 		e.work()
 		return false, false
 	}
-	e.logEnd(o.verdict)
 	if !mutant.On("tier-slot-leaked") {
 		e.yieldPlace(o)
 	}

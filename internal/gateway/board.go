@@ -38,7 +38,11 @@ func (c *call) board() *Error {
 		return nil
 	}
 	c.goTo(all[0].at)
-	return refusedBy(all)
+	told := refusedBy(all)
+	if len(all) > 1 {
+		told.Message = "no tier has a place for the call: " + c.course.words() + "; nothing was sent"
+	}
+	return told
 }
 
 // ask takes what an attempt at the present tier needs, or says what stands in the way; a wait that is slept in the nest does not.
