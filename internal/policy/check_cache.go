@@ -51,7 +51,7 @@ func (k *checker) proves(path string, e *Embedder) {
 		return
 	}
 	k.warn(path, e.Provider+" has no api_key: a text is sent to it without a credential, and where that is refused nothing is found",
-		fmt.Sprintf("write providers.%s.api_key%s, or type: ngram", e.Provider, orInEnvironment(e.Provider)))
+		fmt.Sprintf("write providers.%s.api_key%s, or type: ngram", e.Provider, k.orInEnvironment(e.Provider)))
 }
 
 func (k *checker) cache(path string, w *Workflow) {

@@ -106,11 +106,10 @@ func (k *checker) dearer(at, first, own string) {
 	}
 }
 
-// orInEnvironment names the variable that a built-in provider's key may come in.
-func orInEnvironment(provider string) string {
-	switch provider {
-	case TypeOpenAI, TypeAnthropic, TypeGemini:
-		return " or set " + strings.ToUpper(provider) + "_API_KEY"
+// orInEnvironment names the variable that the key of a provider comes in where none is written.
+func (k *checker) orInEnvironment(provider string) string {
+	if k.c.Written("providers") || defaultBase(provider) == "" {
+		return ""
 	}
-	return ""
+	return ", or set " + strings.ToUpper(provider) + "_API_KEY and leave providers out"
 }

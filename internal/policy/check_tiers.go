@@ -43,7 +43,7 @@ func (k *checker) keyed(at string, t *Tier) {
 		return
 	}
 	k.warn(k.fieldOr(at, "provider"), fmt.Sprintf("has no api_key: a call that brings a credential skips this tier unless its path names %s", t.Provider),
-		fmt.Sprintf("write providers.%s.api_key%s; a server that asks for none takes any word", t.Provider, orInEnvironment(t.Provider)))
+		fmt.Sprintf("write providers.%s.api_key%s; a server that asks for none takes any word", t.Provider, k.orInEnvironment(t.Provider)))
 }
 
 func (k *checker) boundary(at, first, own string) {
