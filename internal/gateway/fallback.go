@@ -97,6 +97,9 @@ func fallbackHeader(d *fallback.Decision) string {
 	if d.Tier != "" {
 		text += "; tier=" + d.Tier
 	}
+	if d.Approval {
+		text += "; approval"
+	}
 	return text + "; rule=" + d.Rule
 }
 
