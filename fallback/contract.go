@@ -110,14 +110,14 @@ func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
 	case f.Needs.Parallel && t.Parallel == No:
 		return mismatch(rule, "the request asks for parallel calls, and models.%s has parallel_tools: false", t.Model)
 	}
-	return f.can(t, t.Tools, rule, "tools", "the request has tools")
+	return f.can(t, t.Tools, "models.tools", "tools", "the request has tools")
 }
 
 func (f *Facts) schema(t *Tier, p *Policy) *Skipped {
 	if !p.Schema || !f.Needs.Schema {
 		return nil
 	}
-	return f.can(t, t.Schema, "fallback.require_schema_match", "json_schema", "the answer has a schema")
+	return f.can(t, t.Schema, "models.json_schema", "json_schema", "the answer has a schema")
 }
 
 // media asks for what a request has, or wants, beside text. What is certain goes before what is not known.

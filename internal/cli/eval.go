@@ -90,7 +90,6 @@ func (f *evalFlags) add(cmd *cobra.Command) {
 	s.Float64Var(&f.steps.To, "to", 0.99, "with --threshold: the last")
 	s.Float64Var(&f.steps.Step, "step", 0.01, "with --threshold: from one to the next")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
-	cmd.MarkFlagsMutuallyExclusive("file", "threshold")
 }
 
 // ofSet and ofSweep are flags that mean something in one of the two alone.
@@ -101,6 +100,9 @@ var (
 
 // check refuses values that cannot be.
 func (f *evalFlags) check(cmd *cobra.Command) error {
+	if f.file != "" && f.threshold {
+		return usagef("--file sends prompts to tiers, --threshold sweeps over pairs of questions: write one of the two; pairs of your own are --pairs")
+	}
 	foreign, needs := ofSweep, "--threshold"
 	if f.threshold {
 		foreign, needs = ofSet, "--file"

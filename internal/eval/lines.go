@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/internal/canon"
@@ -122,12 +123,43 @@ func strict(text []byte, v any) error {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return readable(err, v)
 	}
 	if d.Decode(&struct{}{}) != io.EOF {
 		return errors.New("something follows the object")
 	}
 	return nil
+}
+
+// readable says what is wrong with a line in its own words, not in those of a Go type.
+func readable(err error, v any) error {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	switch name, unknown := strings.CutPrefix(text, "unknown field "); {
+	case unknown:
+		if near := policy.Nearest(strings.Trim(name, `"`), members(v)); near != "" {
+			return fmt.Errorf("%s; did you mean %s?", text, near)
+		}
+	case errors.As(err, &kind) && kind.Field == "":
+		return fmt.Errorf("it is of type %s, not an object", kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Errorf("its %s is of type %s, not %s", kind.Field, kind.Value, kind.Type.Kind())
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it is no JSON: write one object in a line, its names and texts in double quotes")
+	}
+	return errors.New(text)
+}
+
+// members are the names that a line's type knows.
+func members(v any) (names []string) {
+	t := reflect.TypeOf(v).Elem()
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Usual is what lines leave out.

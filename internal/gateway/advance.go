@@ -22,7 +22,7 @@ import (
 // noted keeps a decision for the history, and tells the log.
 func (k *course) noted(g *edition, id, workflow string, d *fallback.Decision) {
 	k.notes = append(k.notes, ledger.Event{Kind: "note", Reason: FallbackWords(d), Rule: d.Rule, Evidence: fallbackEvidence(d)})
-	g.logger.Info("fallback decided", "intent", id, "workflow", workflow, "action", string(d.Action), "tier", d.Tier, "rule", d.Rule,
+	g.logger.Info("fallback decided", "intent", id, "workflow", workflow, "from", k.leg().name, "action", string(d.Action), "tier", d.Tier, "rule", d.Rule,
 		"condition", d.Condition, "reason", d.Reason)
 }
 
@@ -41,12 +41,17 @@ func (e *execution) would(f Failing) fallback.Decision {
 		return fallback.Decision{Action: fallback.None}
 	}
 	o := k.asked
-	f.Endpoint, f.Body, f.Billed = o.spec.Endpoint, o.body, e.purse.billed
+	f.Billed = e.purse.billed
 	f.Left, f.Remaining = e.job == nil && (e.attached() == 0 || e.stopped()), e.budget.Remaining(time.Now())
 	f.Reviewed = e.job != nil && e.job.Life.Generation > 1
-	all := k.facts(e.g.policy, o, 0)
+	return k.after(o, &f)
+}
+
+// after decides whether a tier behind the present one may answer, of which there is one or more.
+func (k *course) after(o *original, f *Failing) fallback.Decision {
+	all := k.facts(o.g.policy, o, 0)
 	facts := f.facts(k.wants(o), all[0], all[k.at+1:])
-	return fallback.Decide(&facts, fallbackPolicy(e.wf, &f))
+	return fallback.Decide(&facts, fallbackPolicy(o.wf, f))
 }
 
 // elsewhere decides whether a tier behind the present one may answer, which has ended as why says, and puts that on record.
@@ -147,6 +152,7 @@ func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 	if e.job != nil && errors.Is(e.cause(), errInterrupted) {
 		return false, e.leftToNext(o)
 	}
+	e.logEnd(o)
 	o.elsewhere = e.elsewhere(failing(e, o), failedStop(o))
 	return e.advance(o, o.elsewhere)
 }
@@ -173,7 +179,6 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 		e.work()
 		return false, false
 	}
-	e.logEnd(o.verdict)
 	if !mutant.On("tier-slot-leaked") {
 		e.yieldPlace(o)
 	}

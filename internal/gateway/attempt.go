@@ -30,6 +30,7 @@ type outcome struct {
 	health   breaker.Result // what it says of the provider; counted once
 	visible  bool           // clients have a part of the answer
 	recorded bool           // the attempt's end is on record
+	logged   bool           // … and in the process's log
 	evidence json.RawMessage
 
 	elsewhere fallback.Decision // whether another tier may answer
@@ -111,7 +112,7 @@ func (e *execution) evidence(f decision.Facts, d decision.Decision) json.RawMess
 // follow waits as decided and makes the next attempt durable (semantics 32, 36).
 func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bool {
 	o.evidence = e.evidence(f, d)
-	e.logEnd(o.verdict)
+	e.logEnd(o)
 	e.next.Trigger = "retry: " + o.reason
 	e.clear()
 	if !e.resend(o, d) {

@@ -44,7 +44,11 @@ func (c *call) board() *Error {
 		return nil
 	}
 	c.goTo(all[0].at)
-	return refusedBy(all)
+	told := refusedBy(all)
+	if len(all) > 1 {
+		told.Message = "no tier has a place for the call: " + c.course.words() + "; nothing was sent"
+	}
+	return told
 }
 
 // endsBy reports whether a job to which this is said would end by it: it would age before that has changed, or nothing but a person

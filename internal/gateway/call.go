@@ -76,6 +76,7 @@ type call struct {
 	after     int
 	ids       bool           // number the events
 	bridging  bool           // the head went out before the answer's
+	earlier   *held          // an earlier failure that is given again
 	seen      *sighting      // the operation under its derived key (derive: retries)
 	turn      int            // … and which of its clients, one after the other, this one is
 	recalled  bool           // what earlier processes left under the key was looked up
