@@ -1,9 +1,8 @@
 package gateway
 
 import (
-	"github.com/holdfast-ai/holdfast/ledger"
-
 	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/translate"
 )
 

@@ -36,6 +36,7 @@ var mutants = []struct {
 	{"step-clock", "ledger/sqlite", "TestClockSteppedByAnHour", "semantics 11"},
 	{"sweep-forgets-the-cache", "ledger/sqlite", "TestConformance/Sweep/CachedAnswersAreKept", "semantics 47: a row of the cache never outlives its answer, which is kept for it"},
 	{"cache-key-without-tenant", "internal/gateway", "TestBR064", "design §1, 9: tenants never meet"},
+	{"cache-form-as-stored", "internal/gateway", "TestCacheInEachForm", "interface §2: an answer has the form that its client asks for"},
 	{"cache-guard-off", "cache", "TestBR061", "interface §5: no similarity makes another question the same"},
 	{"canned-answer-settled", "internal/gateway", "TestLastResort", "semantics 14: a canned answer is never settled as success"},
 	{"cache-serves-partial", "internal/gateway", "TestBR066", "semantics 27: what is no whole answer is never cached"},
