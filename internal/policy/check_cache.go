@@ -2,6 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"net"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -35,7 +37,21 @@ func (k *checker) embedders() {
 			k.fail(path+".path", "is read for type: model2vec only", "write type: model2vec, or remove it")
 		}
 		k.providerName(path+".provider", e.Provider)
+		k.embedderKey(path+".provider", e)
 	}
+}
+
+// embedderKey warns of an embedder that nobody's credential goes to: a client's own is for what the client calls.
+func (k *checker) embedderKey(path string, e *Embedder) {
+	p := k.c.Provider(e.Provider)
+	if e.Type != "provider" || p == nil || p.Type == TypeAnthropic || !p.APIKey.IsZero() || len(p.Headers) > 0 || k.c.Written("providers."+p.Name+".api_key") {
+		return
+	}
+	if base, err := url.Parse(p.BaseURL); err == nil && isLoopback(net.JoinHostPort(base.Hostname(), "0")) {
+		return // a server on this machine asks for none
+	}
+	k.warn(path, quote(p.Name)+" has no api_key: a client's own credential does not go to an embedder, so that it is asked without any, and finds nothing where it wants one",
+		"write providers."+p.Name+`.api_key: "${…}", or type: ngram, which asks nobody`)
 }
 
 func (k *checker) cache(path string, w *Workflow) {
