@@ -265,9 +265,8 @@ func (e *execution) sendNext(o *outcome) (sent, over bool) {
 	return true, false
 }
 
-// unanswered is the one place where a call ends before the boundary and no tier has answered it: before its claim, while it waited
-// to be admitted, or behind its last attempt. What came of several tiers is told as one error with all their reasons; what came of
-// one stays that one's.
+// unanswered is what a call hears behind its last attempt where no tier has answered it: what came of several tiers is told as one error
+// with all their reasons; what came of one stays that one's. A call of which nothing was sent has been refused, not failed.
 func (e *execution) unanswered(o *outcome) {
 	n, sent := e.course.tried()
 	if n < 2 || !sent || e.job != nil { // whoever fetches a job's result gets the last tier's own

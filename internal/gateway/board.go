@@ -133,10 +133,3 @@ func (e *execution) boardElse(b *barred, limit time.Time) bool {
 	}
 	return e.boardNext(d, string(refusal.Code), limit)
 }
-
-// nobody is what a call hears that every tier has refused.
-func (c *call) nobody(refusal *Error) *Error {
-	o := &outcome{how: ending{fail: refusal}}
-	c.exec.unanswered(o)
-	return o.how.fail
-}

@@ -21,7 +21,7 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 		c.unmet = cmp.Or(c.unmet, d.Condition)
 		return c.abandon(refusal)
 	case !reviewed:
-		return c.turnedAway(c.nobody(refusal))
+		return c.turnedAway(refusal)
 	}
 	waits := &Error{Code: CodeOwnerReview, Message: "it waits for its owner (" + rule + "): " + d.Reason}
 	if c.job != nil {
@@ -31,7 +31,7 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 		if refusal == nil {
 			refusal = errorf(CodeContract, "the next tier needs its owner's word, and this call cannot wait for that: %s", err.Message)
 		}
-		return c.turnedAway(c.nobody(refusal))
+		return c.turnedAway(refusal)
 	}
 	return c.parkCall(waits)
 }
