@@ -27,6 +27,7 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 	if c.job != nil {
 		return c.parkJob(waits, rule, d)
 	}
+	c.goTo(c.course.index(approvable(d)))
 	if err := c.jobAllowed(c.g.guard.Credential(c.r)); err != nil {
 		if refusal == nil {
 			refusal = errorf(CodeContract, "the next tier needs its owner's word, and this call cannot wait for that: %s", err.Message)
@@ -42,6 +43,14 @@ func (c *call) reviewOf(d *fallback.Decision) (rule string, reviewed bool) {
 		return "approval", true
 	}
 	return "lanes.owner_review.enter_when", d.Action == fallback.Unknown && slices.Contains(c.wf.Lanes.OwnerReview.EnterWhen, d.Condition)
+}
+
+// approvable is the tier that an owner's word leads to: whether a job may go there is asked of that one.
+func approvable(d *fallback.Decision) string {
+	if i := slices.IndexFunc(d.Skipped, func(s fallback.Skipped) bool { return s.Condition == fallback.ContractUnknown }); d.Tier == "" && i >= 0 {
+		return d.Skipped[i].Tier
+	}
+	return d.Tier
 }
 
 // parkJob has a job wait for its owner before anything of it is sent.
