@@ -67,14 +67,16 @@ func (c *call) parkJob(waits *Error, rule string, d *fallback.Decision) *Error {
 	return nil
 }
 
-// parkCall writes a call down as a job that waits for its owner. The same request again finds it, and its answer once it has one.
+// parkCall writes a call down as a job that waits for its owner. The same request again finds it, and its answer once it has one; who asked
+// meanwhile looks again then.
 func (c *call) parkCall(waits *Error) *Error {
-	_ = c.abandon(waits)
 	c.review = true
 	rec, known, refusal := c.submit(0)
+	if refusal != nil {
+		return c.abandon(refusal)
+	}
+	c.standDown()
 	switch {
-	case refusal != nil:
-		return refusal
 	case rec == nil && c.done:
 		return nil
 	case rec == nil:

@@ -65,3 +65,29 @@ func TestOwnersTierHasItsKey(t *testing.T) {
 	}
 	r.atRest()
 }
+
+// Whoever asks while a call is written down for its owner hears what the first one hears, with the job's id.
+func TestParkedForItsFollowersToo(t *testing.T) {
+	f := &faulty{held: make(chan struct{}, 8)}
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = reviews
+		c.wrap = func(l ledger.Ledger) ledger.Ledger { f.Ledger = l; return f }
+	})
+	open := f.shut(t)
+	q := picture("parked").workflow("keyed_last").key("k")
+	answers := make(chan *answered, 2)
+	ask := func() { answers <- r.must(q, 403) }
+	go ask()
+	<-f.held
+	if n := r.gw.Holding().Executions; n != 1 {
+		t.Errorf("while the job is written down %d executions hold its key, so that who asks is told of none", n)
+	}
+	go ask()
+	open()
+	first, second := <-answers, <-answers
+	if id := first.header.Get("Holdfast-Intent"); id == "" || second.header.Get("Holdfast-Intent") != id ||
+		first.code() != "owner_review_required" || second.code() != "owner_review_required" {
+		t.Errorf("%s %v\n%s %v", first.body, first.header, second.body, second.header)
+	}
+	r.atRest()
+}
