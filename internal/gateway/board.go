@@ -36,9 +36,7 @@ func (c *call) board() *Error {
 			}
 			break
 		}
-		to := k.index(d.Tier)
-		e.moved(k.at, to, string(no.err.Code))
-		c.goTo(to)
+		c.moves(k.index(d.Tier))
 	}
 	if c.job == nil && c.waitsAtOne(all) {
 		return nil
@@ -94,12 +92,8 @@ func (c *call) waitsAtOne(all []turnDown) bool {
 func (e *execution) waitsAt(i int) {
 	k := e.course
 	k.arrives(k.legs[i].name)
+	k.said = k.legs[i].by
 	e.trail()
-	if i == 0 {
-		e.mu.Lock()
-		e.because = ""
-		e.mu.Unlock()
-	}
 }
 
 // brief says that a wait is one that is slept in the nest (semantics 36): backpressure comes before another tier.

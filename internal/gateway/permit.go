@@ -157,6 +157,7 @@ func (e *execution) sending() {
 	e.tries, e.served = st.Attempt, st.ServedModel
 	e.mu.Unlock()
 	e.course.begun(st.Tier)
+	e.moved()
 }
 
 // waitingFor is how the claim is written where the first attempt has to wait.
