@@ -79,12 +79,6 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 	return d
 }
 
-// elsewhereNow says that another tier may answer at once what this one would only after a long wait.
-func (e *execution) elsewhereNow(o *outcome) bool {
-	d := e.would(failing(e, o))
-	return d.Action == fallback.Next && !d.Approval
-}
-
 func failing(e *execution, o *outcome) Failing {
 	return Failing{Failure: FailureWord(o.signal), Visible: o.visible, Held: o.end == ledger.AttemptUnknown && e.op.Head().Hold}
 }

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // stepsOf has three tiers of which only the one between may be waited for, and two that may.
@@ -23,6 +26,11 @@ workflows:
       - {name: last, provider: third, bulkhead: {max_concurrent: 1}}
     lanes: {interactive_admission: {max_wait_ms: 60000}}
     fallback: {contract: {id: any}}
+  cools:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 2}
+    tiers: [{name: pro, provider: openai}, {name: flash, provider: spare}, {name: last, provider: third}]
+    lanes: {interactive_admission: {max_wait_ms: 60000}}
   default: {}
 `
 
@@ -92,4 +100,43 @@ func TestReasonOfATierThatWasWaitedFor(t *testing.T) {
 		t.Errorf("steps of one that waited, and of one that none had a place for: %q", got)
 	}
 	r.atRest()
+}
+
+// Behind a wait that its caller has time for a call waits where no other tier has a place: further tiers make no outage worse.
+func TestWaitsWhereNoOtherTierHasAPlace(t *testing.T) {
+	for _, q := range []request{chat("long"), streamed("long")} {
+		told := &stepsTold{}
+		r := newRig(t, func(c *rigConfig) { c.yaml, c.observer = stepsOf, told })
+		r.must(chat("warm").workflow("cools"), 200)
+		for _, route := range []string{"spare/*", "third/*"} {
+			if _, err := r.routes.Pause(route, "maintenance"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.script("long", `{"status":429,"headers":{"Retry-After":"30"}}`, "200")
+		var all sync.WaitGroup
+		all.Go(func() {
+			a := r.must(q.workflow("cools"), 200)
+			for name, want := range map[string]string{"Source": "pro", "Attempts": "2", "Fallback": "", "Fallback-Reason": "", "Trail": ""} {
+				if got := a.header.Get("Holdfast-" + name); got != want {
+					t.Errorf("Holdfast-%s: %q, want %q", name, got, want)
+				}
+			}
+		})
+		wait(t, func() bool {
+			waiting, err := r.store.List(t.Context(), ledger.Filter{Limit: 9})
+			return err == nil && slices.ContainsFunc(waiting, func(rec *ledger.Record) bool {
+				return rec.Attempt == 1 && (rec.State == ledger.Settled && rec.Outcome != ledger.OutcomeSuccess || rec.Lane == intent.LaneAdmission || rec.Lane == intent.LaneStream)
+			})
+		})
+		if _, err := r.routes.Reset(t.Context(), "openai/*"); err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
+		if got := told.since(0); len(got) != 0 {
+			t.Errorf("steps of a call that stayed: %q", got)
+		}
+		r.calls("long", 2)
+		r.atRest()
+	}
 }
