@@ -35,7 +35,7 @@ func (e *execution) elsewhereNow(o *outcome, f decision.Facts) (sent, over bool)
 	recorded := resting && e.endAttempt(o, 0)
 	e.work()
 	if recorded {
-		e.logEnd(o.verdict)
+		e.logEnd(o)
 		e.clear()
 		if sent, over = e.sendNext(o); sent || over {
 			return sent, over
