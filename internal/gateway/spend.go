@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
@@ -145,7 +146,7 @@ func (s *purse) pay(end ledger.AttemptEnd, usage provider.Usage) (over spend.Amo
 
 // payFor settles an attempt that failed. An answer that fails it, a refusal, costs like any other.
 func (e *execution) payFor(v *verdict) {
-	if v.billed == nil {
+	if v.billed == nil || mutant.On("refusal-is-free") {
 		e.pay(v.end, wire.NoUsage())
 		return
 	}
