@@ -102,28 +102,30 @@ func (p *Pattern) check() error {
 // Skeleton is the pattern without the names of its values: two templates of one skeleton match the same texts.
 func (p *Pattern) Skeleton() string { return strings.Join(p.text, "{}") }
 
-// Match says whether a whole text is the pattern's. White space around the text does not count, and as much of it as there
-// is within counts as one space. Where the pattern fits in two ways each value ends as early as it can: with the pattern's
-// own text the values make up the text in either, so two texts never share their values.
+// Match says whether a whole text is the pattern's. White space around the text and between it and a value does not count, and as much
+// of it as there is within a line counts as one space; in a value of several lines the lines and what they are indented by count, for
+// it may be a program. Where the pattern fits in two ways each value ends as early as it can: with the pattern's own text the values
+// make up the text in either, so two texts never share their values.
 func (p *Pattern) Match(text string) (*Match, bool) {
 	if !utf8.ValidString(text) {
 		return nil, false // what would stand in for its bytes stands for others too
 	}
-	text = strings.TrimSpace(spaced(text))
+	s := space(text)
 	first, last := strings.TrimLeft(p.text[0], " "), strings.TrimRight(p.text[len(p.text)-1], " ")
-	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+	from, to := len(s.text)-len(strings.TrimLeft(s.text, " ")), len(strings.TrimRight(s.text, " "))
+	if to-from < len(first)+len(last) || !strings.HasPrefix(s.text[from:to], first) || !strings.HasSuffix(s.text[from:to], last) {
 		return nil, false
 	}
-	rest := text[len(first) : len(text)-len(last)]
+	from, to = from+len(first), to-len(last)
 	m := &Match{Template: p.Name, Names: p.names, Values: make([]string, 0, len(p.names))}
 	for _, between := range p.text[1 : len(p.text)-1] {
-		value, after, ok := strings.Cut(rest, between)
-		if !ok {
+		n := strings.Index(s.text[from:to], between)
+		if n < 0 {
 			return nil, false
 		}
-		m.Values, rest = append(m.Values, value), after
+		m.Values, from = append(m.Values, s.value(from, from+n)), from+n+len(between)
 	}
-	m.Values = append(m.Values, rest)
+	m.Values = append(m.Values, s.value(from, to))
 	for _, v := range m.Values {
 		if strings.TrimSpace(v) == "" || len(v) > MaxValue {
 			return nil, false
@@ -132,23 +134,57 @@ func (p *Pattern) Match(text string) (*Match, bool) {
 	return m, true
 }
 
-// spaced makes every run of white space one space; those at the ends stay.
-func spaced(s string) string {
+// spacedText is a text with each run of white space as one space.
+type spacedText struct {
+	raw, text string
+	at        []int // where each byte of text stands in raw, and where that ends
+}
+
+func space(raw string) *spacedText {
+	s := &spacedText{raw: raw, at: make([]int, 0, len(raw)+1)}
 	var b strings.Builder
 	gap := false
-	for _, r := range s {
-		if unicode.IsSpace(r) {
-			gap = true
+	for i, r := range raw {
+		white := unicode.IsSpace(r)
+		if white && gap {
 			continue
 		}
-		if gap {
-			b.WriteByte(' ')
-			gap = false
+		if gap = white; white {
+			r = ' '
+		}
+		for range utf8.RuneLen(r) {
+			s.at = append(s.at, i)
 		}
 		b.WriteRune(r)
 	}
-	if gap {
-		b.WriteByte(' ')
+	s.text, s.at = b.String(), append(s.at, len(raw))
+	return s
+}
+
+// value is a part of the text with what of its white space counts.
+func (s *spacedText) value(from, to int) string {
+	v := s.raw[s.at[from]:s.at[to]]
+	if !strings.Contains(v, "\n") {
+		return s.text[from:to]
+	}
+	if from > 0 && s.text[from-1] == ' ' { // the white space before the first line, which a line may begin in
+		before := s.raw[s.at[from-1]:s.at[from]]
+		if at := strings.LastIndexByte(before, '\n'); at >= 0 || from == 1 {
+			v = before[at+1:] + v
+		}
+	}
+	var b strings.Builder
+	for i, line := range strings.Split(v, "\n") {
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		line = strings.TrimRightFunc(line, unicode.IsSpace)
+		words := strings.TrimLeftFunc(line, unicode.IsSpace)
+		b.WriteString(line[:len(line)-len(words)])
+		b.WriteString(spaced(words))
 	}
 	return b.String()
 }
+
+// spaced makes every run of white space one space; those at the ends stay.
+func spaced(s string) string { return space(s).text }

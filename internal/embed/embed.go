@@ -23,6 +23,8 @@ type Embedder interface {
 	Embed(ctx context.Context, text string) ([]float32, error)
 	// Space names what made a vector, with its version: those of two spaces have nothing to say to each other.
 	Space() string
+	// Local says that a vector takes no call, only microseconds of this process: it may be made where somebody waits.
+	Local() bool
 }
 
 // unit scales a vector to length 1, in place.

@@ -66,6 +66,9 @@ func NewEndpoint(c EndpointConfig) *Endpoint {
 // Space implements [Embedder].
 func (e *Endpoint) Space() string { return "endpoint 1 " + e.url + " " + e.conf.Model }
 
+// Local implements [Embedder].
+func (e *Endpoint) Local() bool { return false }
+
 // Embed implements [Embedder]. Of what failed the error tells the kind and the status, and nothing that was sent or came back.
 func (e *Endpoint) Embed(ctx context.Context, text string) ([]float32, error) {
 	pass, err := e.breaker.Acquire()

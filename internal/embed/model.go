@@ -130,6 +130,9 @@ func (m *Model) tables(file *tensors) (err error) {
 // Space implements [Embedder].
 func (m *Model) Space() string { return m.space }
 
+// Local implements [Embedder].
+func (m *Model) Local() bool { return true }
+
 // Embed implements [Embedder]. A text of which the model knows no part has no vector.
 func (m *Model) Embed(ctx context.Context, text string) ([]float32, error) {
 	if err := ctx.Err(); err != nil {

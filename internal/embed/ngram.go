@@ -26,6 +26,9 @@ type NGram struct{}
 // Space implements [Embedder].
 func (NGram) Space() string { return "ngram 1" }
 
+// Local implements [Embedder].
+func (NGram) Local() bool { return true }
+
 // Embed implements [Embedder].
 func (NGram) Embed(ctx context.Context, text string) ([]float32, error) {
 	if err := ctx.Err(); err != nil {

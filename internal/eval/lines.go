@@ -12,8 +12,10 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/internal/canon"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 )
 
@@ -103,8 +105,21 @@ func readLine(r *bufio.Reader, most int64) (line []byte, size int64, err error) 
 	}
 }
 
-// strict decodes one JSON object with known fields alone.
+// strict decodes one JSON object with known fields alone, spelled as they are written here. Nothing in it is said twice: which of
+// the two is meant, each reader decides by itself.
 func strict(text []byte, v any) error {
+	if _, err := new(canon.Encoder).Append(nil, text, nil); errors.Is(err, canon.ErrDuplicate) {
+		return err
+	}
+	for o := jsonview.Value(text).Object(); ; {
+		key, _, ok := o.Next()
+		if !ok {
+			break
+		}
+		if name := string(key); strings.ToLower(name) != name { // which the decoder would take for the field
+			return fmt.Errorf("unknown field %q", name)
+		}
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
@@ -194,6 +209,8 @@ func (p *Plan) request(text []byte, usual *Usual) (r Request, err error) {
 	switch {
 	case l.Prompt == nil && (len(l.Body) == 0 || l.Body[0] != '{'):
 		return r, fmt.Errorf(lineForms, errors.New("there is no prompt, and no body that is an object"))
+	case l.Prompt != nil && strings.TrimSpace(*l.Prompt) == "":
+		return r, errors.New("its prompt is empty")
 	case l.Prompt != nil && len(l.Body) > 0:
 		return r, errors.New("it has a prompt and a body; one of the two is sent")
 	case l.Prompt == nil && l.System != nil:
@@ -226,6 +243,9 @@ func (p *Plan) parse(r *Request) error {
 	default:
 		return fmt.Errorf("%s answers no prompt; it is one of /v1/chat/completions, /v1/responses, /v1/messages, /v1beta/models/{model}:generateContent, :streamGenerateContent", r.Path)
 	}
+	if field, ok := conversations[r.call.Endpoint]; ok && !r.asks(field) {
+		return fmt.Errorf("it asks nothing: there is no %s, or it is empty", field)
+	}
 	if r.call.Acts != "" {
 		return fmt.Errorf("it makes the provider act (%s), and would once for each tier; take that out", r.call.Acts)
 	}
@@ -235,6 +255,15 @@ func (p *Plan) parse(r *Request) error {
 		}
 	}
 	return nil
+}
+
+// conversations are where each API has what is asked.
+var conversations = map[string]string{wire.Chat: "messages", wire.Responses: "input", wire.Messages: "messages", wire.Generate: "contents", wire.StreamGenerate: "contents"}
+
+// asks reports whether a request has a conversation, or a prompt that its provider keeps in the place of one.
+func (r *Request) asks(field string) bool {
+	doc := jsonview.Value(r.Body)
+	return doc.Get(field).Filled() || r.call.Endpoint == wire.Responses && doc.Get("prompt").Filled()
 }
 
 // callOf reads a request as the gateway does: a path may begin with a provider's name.

@@ -85,7 +85,7 @@ func resumable(list []*sighting, who [32]byte) (n int) {
 }
 
 // who separates callers by credential; users are separate by the fingerprint.
-func (c *call) who() [32]byte { return sha256.Sum256([]byte(Credential(c.r))) }
+func (c *call) who() [32]byte { return sha256.Sum256([]byte(c.g.guard.Credential(c.r))) }
 
 // firstSight makes the call an operation of its own.
 func (c *call) firstSight() *Error {
@@ -213,7 +213,7 @@ func (c *call) adopted(s *sighting) *Error {
 	if c.course.several() && byTier != nil {
 		c.course.tries = maps.Clone(byTier)
 	}
-	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
+	if last != nil && (!last.over(time.Now()) || mutant.On("old-error-for-ever")) && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
 		c.noteHeld(s, "semantics 37")
 		return c.sayAgain(last)
 	}
@@ -227,7 +227,7 @@ func (c *call) exhausted() bool {
 	if !c.course.several() {
 		return true
 	}
-	d := c.starts()
+	d := c.start(false)
 	return d.Action != fallback.Next
 }
 
@@ -263,14 +263,14 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	if c.resume {
 		return errStreamLost
 	}
-	if r.State != ledger.Settled {
-		c.waiting = r // it goes on; what is settled has a successor
+	if r.State != ledger.Settled { // it goes on; what is settled has a successor
+		c.waiting = r
+		c.goesOn(r)
+	} else {
+		c.remembers(r)
+		c.inherited += r.Attempt
 	}
-	c.remembers(r.ID)
 	c.parent, c.seen = r.ID, nil
-	if c.waiting == nil {
-		c.inherited = r.Attempt
-	}
 	c.g.sightings.remove(s)
 	return c.firstSight()
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // From one tier to the next, as package fallback decides it: before anything is written, while a call waits to be admitted, and
@@ -120,14 +122,51 @@ func (e *execution) moved(from, to int, reason string) {
 	e.mu.Unlock()
 }
 
+// hasElsewhere reports whether a job has another tier than its first.
+func (g *edition) hasElsewhere(head *ledger.Intent) bool {
+	w := g.jobWorkflow(head)
+	return w != nil && head.Provider != ToolProvider && len(w.Tiers) > 1 && w.Fallback.AllowedBeforeFirstToken && overrideIn(head) == ""
+}
+
+// ages reports whether a job that waits so long would end by its age.
+func (g *Gateway) ages(job *queue.Job, wait time.Duration) bool {
+	expires, now := job.Op.Status().ExpiresAt, g.ledger.Now()
+	return !expires.IsZero() && (!now.Add(wait).Before(expires) || !now.Before(queue.LastCall(job.Op.Head().CreatedAt, expires)))
+}
+
+// untilAged is how long a job waits that was refused: behind its last call in steps that are shorter the less is left, since any of its tiers
+// may have a place for it before its time is over.
+func (g *Gateway) untilAged(job *queue.Job, wait time.Duration) time.Duration {
+	if !g.ages(job, 0) {
+		return wait
+	}
+	left := job.Op.Status().ExpiresAt.Sub(g.ledger.Now())
+	return min(max(wait, time.Second), max(left/4, stall))
+}
+
 // afterFailure decides whether another tier may answer behind an attempt that failed for good on its own tier, and has it asked.
 func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 	if !e.course.several() {
 		return false, false
 	}
+	if e.job != nil && errors.Is(e.cause(), errInterrupted) {
+		return false, e.leftToNext(o)
+	}
 	e.logEnd(o)
 	o.elsewhere = e.elsewhere(failing(e, o), failedStop(o))
 	return e.advance(o, o.elsewhere)
+}
+
+// leftToNext leaves a job that this process has broken off, and to which another tier is left, to the process that takes it next.
+func (e *execution) leftToNext(o *outcome) bool {
+	f := failing(e, o)
+	f.Failure = string(signal.Unknown)
+	if d := e.would(f); d.Action != fallback.Next {
+		return false
+	}
+	e.nest.quit(o.health)
+	e.interrupted(ending{again: true})
+	return true
 }
 
 // advance has the next tier that may answer make an attempt, behind one whose tier failed. sent says that it is
@@ -144,7 +183,7 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 		e.yieldPlace(o)
 	}
 	e.clear()
-	ready := e.boardNext(d, failedStop(o).word, true)
+	ready := e.boardNext(d, failedStop(o).word, time.Now().Add(e.patience()))
 	e.work()
 	if !ready {
 		return false, false
@@ -152,8 +191,8 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	return e.sendNext(o)
 }
 
-// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one, if it may.
-func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bool {
+// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one until limit, if it may.
+func (e *execution) boardNext(d fallback.Decision, reason string, limit time.Time) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
 		to := k.index(d.Tier)
@@ -165,7 +204,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 		}
 		reason = string(refusal.Code)
 		d = e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
-		if d.Action != fallback.Next && waits && b != nil && e.awaitPlace(b) { // no tier is left
+		if d.Action != fallback.Next && b != nil && e.awaitPlace(b, limit) { // no tier is left
 			e.waitsAt(k.at)
 			e.next.Trigger = "fallback: " + reason
 			return true
@@ -176,8 +215,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 }
 
 // awaitPlace waits for a place at a tier that had none: a call where its caller may wait, a job, which would end here, in any case.
-func (e *execution) awaitPlace(b *barred) bool {
-	limit := time.Now().Add(e.patience())
+func (e *execution) awaitPlace(b *barred, limit time.Time) bool {
 	if e.job == nil {
 		b, err := e.nest.waitIn(e.ctx, b, limit)
 		return b == nil && err == nil
@@ -254,9 +292,12 @@ func (e *execution) unanswered(o *outcome) {
 	}
 }
 
-// begun counts an attempt that is durable, by its tier.
+// begun counts an attempt that is durable, by its tier. Nothing goes back from it: what the tiers before it were sent is let go.
 func (k *course) begun(tier string) {
 	if k.tries != nil {
 		k.tries[tier]++
+	}
+	for i := range k.at {
+		k.asked.unmake(&k.legs[i])
 	}
 }

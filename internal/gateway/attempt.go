@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/pause"
-	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
 )
@@ -40,7 +39,7 @@ type outcome struct {
 // again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
 func (e *execution) again(o *outcome) bool {
 	e.attempted(o.end, o.kind)
-	e.pay(o.end, wire.NoUsage())
+	e.payFor(&o.verdict)
 	o.health = e.health(&o.verdict)
 	e.press(&o.verdict)
 	f, d := e.decide(o)
@@ -62,7 +61,7 @@ func (e *execution) again(o *outcome) bool {
 		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = e.evidence(f, d)
-	if d.Action == decision.Fail || d.Action == decision.Hold {
+	if d.Action == decision.Fail || d.Action == decision.Hold || e.job != nil && e.g.ages(e.job, d.Delay) && !mutant.On("job-waits-itself-out") {
 		if sent, over := e.afterFailure(o); sent || over {
 			return sent
 		}

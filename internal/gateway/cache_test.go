@@ -22,6 +22,7 @@ providers:
   gemini: {type: gemini, base_url: "SIM", api_key: sk-c}
 embedders:
   main: {provider: openai, model: text-embedding-3-small, timeout: 2s}
+  near: {type: ngram}
 auth:
   keys:
     - {key: key-a, tenant: a}
@@ -39,6 +40,16 @@ workflows:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
     cache: {first: true, semantic: {embedder: main, max_entries: 2}}
+  near:
+    match: {paths: ["/by-name-only"]}
+    durability: strict
+    retry: {max_attempts: 1}
+    cache: {first: true, semantic: {embedder: near}, template: [{name: charm, pattern: "Why buy {product}?"}]}
+  cross:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    tiers: [{name: far, provider: anthropic, model: claude-haiku-4-5}]
+    cache: {first: true, semantic: {embedder: near}}
   charm:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
@@ -126,7 +137,10 @@ func (r *rig) cachedFor(q request) *answered {
 	r.t.Helper()
 	a := r.must(q, 200)
 	id := a.header.Get("Holdfast-Intent")
-	wait(r.t, func() bool { return len(r.indexed(ledger.CachedFilter{Intent: id})) > 0 })
+	wait(r.t, func() bool {
+		rows := r.indexed(ledger.CachedFilter{Intent: id})
+		return len(rows) > 0 && r.gw.Findable(&rows[0])
+	})
 	return a
 }
 
@@ -200,7 +214,7 @@ func TestBR063(t *testing.T) {
 	for _, change := range [][2]string{{`"max_tokens":16`, `"max_tokens":4000`}, {`"temperature":0,`, ``}, {`"temperature":0`, `"temperature":0.1`},
 		{`"temperature":0`, `"temperature":0,"seed":1`}, {`"temperature":0`, `"temperature":0,"stop":["x"]`}, {`"temperature":0`, `"temperature":0,"top_p":0.5`},
 		{`"temperature":0`, `"temperature":0,"n":2`}, {`"temperature":0`, `"temperature":0,"tool_choice":"none"`},
-		{`"temperature":0`, `"temperature":0,"response_format":{"type":"json_object"}`}, {`"temperature":0`, `"temperature":0,"stream":true`},
+		{`"temperature":0`, `"temperature":0,"response_format":{"type":"json_object"}`},
 		{`"temperature":0`, `"temperature":0,"tools":[{"type":"function","function":{"name":"f","parameters":{}}}]`},
 		{`"content":"s"`, `"content":"t"`}, {`"content":"a"`, `"content":"c"`}, {`"content":"b"`, `"content":"c"`}, {`"gpt-5"`, `"gpt-5-mini"`}} {
 		if a := r.must(base.vary(change[0], change[1]), 200); strings.HasPrefix(a.header.Get("Holdfast-Source"), "cache") {

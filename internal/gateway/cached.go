@@ -18,10 +18,13 @@ type answers struct {
 	index cache.Index
 
 	embedding atomic.Int64 // vectors being made for look-ups
+	purges    atomic.Int64 // how often an operator has purged: what waited then for its row gets none
 
 	mu      sync.Mutex
-	waiting []func(context.Context)
+	waiting []chore
+	size    int // of what waits
 	workers int
+	commits chan struct{} // rows on their way to the log
 	closed  bool
 	swept   time.Time // ledger time
 	all     sync.WaitGroup
@@ -29,11 +32,21 @@ type answers struct {
 	cancel  context.CancelFunc
 }
 
+// chore is something that is done behind the answers. What it holds meanwhile, in bytes, is its size.
+type chore struct {
+	do   func(context.Context)
+	size int
+}
+
 const (
-	// maxChores bounds what waits to be done behind the answers; one holds a question at most.
-	maxChores = 256
+	// maxChores and maxChoreBytes bound what waits to be done behind the answers: a burst is to find its place there.
+	maxChores     = 8192
+	maxChoreBytes = 32 << 20
 	// choreWorkers are how many embeddings are made at once for what is stored.
-	choreWorkers = 2
+	choreWorkers = 4
+	// maxCommits are how many rows are on their way to the log at once. It takes what comes together in one commit, so a
+	// worker that waited for each would make no more vectors than there are commits.
+	maxCommits = 256
 	// maxIndexed bounds the rows that a start reads. Older ones are found again by nobody and end with their time.
 	maxIndexed = 200_000
 	// indexPage is how many rows are read at once, and removed.
@@ -43,19 +56,20 @@ const (
 )
 
 func newAnswers(g *Gateway) *answers {
-	a := &answers{g: g}
+	a := &answers{g: g, commits: make(chan struct{}, maxCommits)}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	return a
 }
 
-// later has f done by a worker. It is false where too much waits already, or the gateway ends.
-func (a *answers) later(f func(context.Context)) bool {
+// later has do done by a worker; size is what it holds meanwhile. It is false where too much waits already, or the gateway ends.
+func (a *answers) later(size int, do func(context.Context)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.closed || len(a.waiting) >= maxChores {
+	if a.closed || len(a.waiting) >= maxChores || a.size+size > maxChoreBytes {
 		return false
 	}
-	a.waiting = append(a.waiting, f)
+	a.waiting = append(a.waiting, chore{do, size})
+	a.size += size
 	if a.workers < choreWorkers {
 		a.workers++
 		a.all.Go(a.work)
@@ -72,17 +86,32 @@ func (a *answers) work() {
 			a.mu.Unlock()
 			return
 		}
-		f := a.waiting[0]
+		next := a.waiting[0]
+		a.waiting[0] = chore{}
 		a.waiting = a.waiting[1:]
+		a.size -= next.size
 		a.mu.Unlock()
-		f(a.ctx)
+		next.do(a.ctx)
+	}
+}
+
+// commit has a worker's row written without the worker's waiting for it, unless too many are on their way.
+func (a *answers) commit(write func()) {
+	select {
+	case a.commits <- struct{}{}:
+		a.all.Go(func() {
+			defer func() { <-a.commits }()
+			write()
+		})
+	default:
+		write()
 	}
 }
 
 // close drops what waits: it is known to be incomplete, as everything is that may be found again and need not.
 func (a *answers) close() {
 	a.mu.Lock()
-	a.closed, a.waiting = true, nil
+	a.closed, a.waiting, a.size = true, nil, 0
 	a.mu.Unlock()
 	a.cancel()
 	a.all.Wait()
@@ -103,7 +132,7 @@ func (a *answers) put(bounds cache.Bounds, entries ...*cache.Entry) {
 	}
 	a.mu.Unlock()
 	if due {
-		a.later(func(context.Context) { a.index.Sweep(a.g.ledger.Now()) }) // the rows are the store's sweep's
+		a.later(0, func(context.Context) { a.index.Sweep(a.g.ledger.Now()) }) // the rows are the store's sweep's
 	}
 }
 
@@ -116,7 +145,7 @@ func (a *answers) unlist(gone []*cache.Entry) {
 	for i, e := range gone {
 		refs[i] = ledger.CachedRef{Intent: e.Intent, Kind: cachedKinds[e.Kind]}
 	}
-	a.later(func(ctx context.Context) { a.uncache(ctx, refs) })
+	a.later(0, func(ctx context.Context) { a.uncache(ctx, refs) })
 }
 
 func (a *answers) uncache(ctx context.Context, refs []ledger.CachedRef) {
@@ -196,7 +225,7 @@ func (a *answers) load(ctx context.Context, bounds func(workflow string) cache.B
 	a.unlist(gone)
 	if len(bad) > 0 {
 		a.g.logger.Warn("rows of the index over answers are of another version; they are removed", "rows", len(bad))
-		a.later(func(ctx context.Context) { a.uncache(ctx, bad) })
+		a.later(0, func(ctx context.Context) { a.uncache(ctx, bad) })
 	}
 	if len(found) > 0 {
 		a.g.logger.Info("the index over answers is read", "entries", len(found), "took", time.Since(began))

@@ -38,8 +38,10 @@ func (g *Gateway) Cached(ctx context.Context, f ledger.CachedFilter) ([]CachedAn
 	return found, nil
 }
 
-// Purge takes out what f selects and returns how many entries that were. The answers stay those of their own operations.
+// Purge takes out what f selects and returns how many entries that were. The answers stay those of their own operations. What has no
+// row yet, since its vector is being made, gets none any more, whatever f selects: it may be meant.
 func (g *Gateway) Purge(ctx context.Context, f ledger.CachedFilter) (n int, err error) {
+	g.answers.purges.Add(1)
 	for f.Limit = indexPage; ; {
 		rows, err := g.ledger.Cached(ctx, f)
 		if err != nil {

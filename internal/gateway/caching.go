@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
-	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -90,8 +88,15 @@ type asked struct {
 	conf  *caching
 	scope cache.Scope       // without a tier
 	rest  [sha256.Size]byte // of all else than the text
+	forms []provider.Form   // in which an answer may stand, that of the request first
 	why   provider.NoCache  // Cacheable, Drawn or NoTemper
 	from  *original
+}
+
+// formed is the place of answers in a form among those to a question: who asks finds the answer of its own form as it stands, and
+// one of another form to be said anew.
+func formed(key cache.Key, form provider.Form) cache.Key {
+	return sha256.Sum256(append(key[:], form...))
 }
 
 // meaning is a text and its vector.
@@ -133,7 +138,7 @@ func (c *call) asks() *asked {
 	if q.Rest == nil || several(c.body) {
 		return nil
 	}
-	c.question = &asked{meaning: &meaning{text: q.Text, at: c.g.ledger.Now()}, conf: conf, rest: sha256.Sum256(q.Rest), why: q.Why, from: c.original(),
+	c.question = &asked{meaning: &meaning{text: q.Text, at: c.g.ledger.Now()}, conf: conf, rest: sha256.Sum256(q.Rest), forms: provider.Forms(&c.spec, c.body), why: q.Why, from: c.original(),
 		scope: cache.Scope{Env: c.g.policy.Env, Tenant: shelved(c.tenant), Workflow: c.wf.Name}}
 	return c.question
 }
@@ -180,6 +185,15 @@ func (a *asked) match() (*cache.Match, time.Duration) {
 	return nil, 0
 }
 
+// made says that the vector is there: a look-up has made it. It waits for none that is being made.
+func (m *meaning) made() bool {
+	if !m.mu.TryLock() {
+		return false
+	}
+	defer m.mu.Unlock()
+	return m.vector.Steps != nil
+}
+
 // embed is the text's vector, made once.
 func (m *meaning) embed(ctx context.Context, by embed.Embedder) (cache.Vector, error) {
 	m.mu.Lock()
@@ -197,101 +211,10 @@ func (m *meaning) embed(ctx context.Context, by embed.Embedder) (cache.Vector, e
 	return m.vector, err
 }
 
-// keeping is an answer on its way to those who ask the same. It holds nothing of the request but its last text: it may wait.
-type keeping struct {
-	*meaning
-	conf             *caching
-	tenant, workflow string
-	question         cache.Question
-	templates        []*cache.Entry // at most one, which goes with the settlement
-}
-
-// keepable is nil for an answer that is for its own request alone: one that is not whole, or not an answer, would be given
-// again and again (BR-066).
-func (e *execution) keepable(resp *upstream.Response, s *success) *keeping {
-	if e.asks == nil || s.unrecorded || resp.Status != 200 || (!provider.Keepable(&e.spec, s.finish, s.tool, s.hosted) || refuses(s.body)) && !mutant.On("cache-serves-partial") {
-		return nil
-	}
-	a := e.asks
-	k := &keeping{meaning: a.meaning, conf: a.conf, tenant: a.scope.Tenant, workflow: a.scope.Workflow, question: a.in(a.from.scopeOf(e.course.leg()))}
-	if m, ttl := a.match(); m != nil {
-		t := k.entry(e.op.ID(), cache.Template, k.question.TemplateKey(m), e.g.ledger.Now(), ttl)
-		t.Template = m.Template
-		k.templates = []*cache.Entry{t}
-	}
-	return k
-}
-
-func (k *keeping) entry(id string, kind cache.Kind, key cache.Key, now time.Time, ttl time.Duration) *cache.Entry {
-	return &cache.Entry{Intent: id, Tenant: k.tenant, Workflow: k.workflow, Kind: kind, Key: key, Partition: k.question.Partition, Made: now, Expires: now.Add(ttl)}
-}
-
-// rows are what goes with the settlement.
-func (k *keeping) rows() []ledger.Cached {
-	if k == nil || len(k.templates) == 0 {
-		return nil
-	}
-	return []ledger.Cached{row(k.templates[0])}
-}
-
-// offer has an answer found that is on record. Its vector takes a call of its own, so it comes behind the answer, and is left
-// out where too many wait for theirs.
-func (g *Gateway) offer(k *keeping, id string) {
-	g.answers.put(k.conf.bounds, k.templates...)
-	if k.conf.semantic == nil {
-		return
-	}
-	if !g.answers.later(func(ctx context.Context) { g.keepMeaning(ctx, k, id) }) {
-		g.observer.Unkept(k.workflow, "too_many_waiting")
-	}
-}
-
-func (g *Gateway) keepMeaning(ctx context.Context, k *keeping, id string) {
-	if _, err := k.embed(ctx, k.conf.semantic.embedder); err != nil {
-		g.observer.Unkept(k.workflow, "no_vector")
-		g.logger.Debug("an answer is not found by its meaning: its question has no vector", "intent", id, "error", err)
-		return
-	}
-	s := k.conf.semantic
-	e := k.entry(id, cache.Semantic, k.question.SemanticKey(s.embedder.Space(), k.at), g.ledger.Now(), s.ttl)
-	e.Vector = k.vector
-	if err := g.log.Cache(id, row(e)); err != nil {
-		g.observer.Unkept(k.workflow, "not_on_record")
-		g.logger.Debug("an answer is not found by its meaning: that is not on record", "intent", id, "error", err)
-		return
-	}
-	g.answers.put(k.conf.bounds, e)
-}
-
 // cacheBounds are those of a workflow, also of one that is there no more.
 func (g *edition) cacheBounds(workflow string) cache.Bounds {
 	if c := g.caches[workflow]; c != nil {
 		return c.bounds
 	}
 	return cache.Bounds{}
-}
-
-// refusals are how a model that will not answer says so although it ended by itself.
-var refusals = [][]byte{[]byte(`"type":"refusal"`), []byte(`"type": "refusal"`), []byte(`"type":"response.refusal`), []byte(`"type": "response.refusal`)}
-
-// refuses says that an answer is, or holds, a refusal: a finish reason does not tell. In a text its quotes are escaped.
-func refuses(body []byte) bool {
-	for _, form := range refusals {
-		if bytes.Contains(body, form) {
-			return true
-		}
-	}
-	const blanks = " \t\r\n"
-	for rest := body; ; {
-		at := bytes.Index(rest, []byte(`"refusal"`))
-		if at < 0 {
-			return false
-		}
-		rest = rest[at+len(`"refusal"`):]
-		value, isMember := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
-		value = bytes.TrimLeft(value, blanks)
-		if isMember && len(value) > 1 && value[0] == '"' && value[1] != '"' {
-			return true
-		}
-	}
 }

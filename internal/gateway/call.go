@@ -125,6 +125,9 @@ func (c *call) release() {
 	if c.exec != nil {
 		c.exec.unref()
 	}
+	if c.course != nil && (c.exec == nil || c.exec.course != c.course) { // else the execution's, which may go on
+		c.course.free()
+	}
 	c.g.mem.Give(c.charge)
 }
 

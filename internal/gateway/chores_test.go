@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -12,7 +13,7 @@ func TestChoresAreBounded(t *testing.T) {
 	var began, ended atomic.Int64
 	taken := 0
 	for range 2 * maxChores {
-		if a.later(func(ctx context.Context) {
+		if a.later(1, func(ctx context.Context) {
 			began.Add(1)
 			<-ctx.Done()
 			ended.Add(1)
@@ -27,8 +28,46 @@ func TestChoresAreBounded(t *testing.T) {
 	if began.Load() > choreWorkers || began.Load() != ended.Load() {
 		t.Errorf("%d began, %d ended; what waits is dropped", began.Load(), ended.Load())
 	}
-	if a.later(func(context.Context) { t.Error("done behind the end") }) {
+	if a.later(1, func(context.Context) { t.Error("done behind the end") }) {
 		t.Error("taken on behind the end")
 	}
 	a.all.Wait()
+}
+
+// The bytes that wait are bounded as well as their number.
+func TestChoresAreBoundedByTheirSize(t *testing.T) {
+	a := newAnswers(nil)
+	defer a.close()
+	taken := 0
+	for range 8 {
+		if a.later(maxChoreBytes/4, func(ctx context.Context) { <-ctx.Done() }) {
+			taken++
+		}
+	}
+	if taken < 4 || taken > 4+choreWorkers {
+		t.Errorf("%d chores of a quarter of the bound were taken on", taken)
+	}
+}
+
+// No worker waits for its row: the log takes many in one commit, and else a burst waits for as many commits as it has rows.
+func TestWorkersWaitForNoCommit(t *testing.T) {
+	a := newAnswers(nil)
+	const rows = 4 * choreWorkers
+	var begun sync.WaitGroup
+	begun.Add(rows)
+	committed := make(chan struct{})
+	for range rows {
+		a.later(1, func(context.Context) {
+			a.commit(func() {
+				begun.Done()
+				<-committed
+			})
+		})
+	}
+	begun.Wait()
+	close(committed)
+	a.close()
+	if len(a.commits) > 0 {
+		t.Errorf("%d commits hold their place", len(a.commits))
+	}
 }

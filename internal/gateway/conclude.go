@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -257,7 +256,7 @@ func (e *execution) landed(err error) {
 		e.seen.landed()
 	}
 	if err == nil && e.kept != nil {
-		e.g.offer(e.kept, e.op.ID())
+		e.g.offer(e.kept)
 	}
 	e.mu.Lock()
 	e.saved = true
@@ -293,9 +292,13 @@ func (e *execution) storedAnswer(status int, h http.Header, body []byte, events 
 		}
 	}
 	if status < 300 {
-		said := http.Header{}
-		e.degraded(said)
-		maps.Copy(kept, said)
+		reason, notice := e.standsFor()
+		if reason != "" {
+			kept["Holdfast-Fallback-Reason"] = []string{reason}
+		}
+		if notice != "" {
+			kept["Holdfast-Notice"] = []string{notice}
+		}
 	}
 	st := e.op.Status()
 	s := &stored{key: e.claim, fp: e.fp, id: e.op.ID(), body: body, at: e.g.ledger.Now(), tries: e.tries,

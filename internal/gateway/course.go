@@ -18,14 +18,15 @@ type course struct {
 	at    int
 	trail []stop
 	notes []ledger.Event // decisions of which the history does not know yet
-	tries map[string]int // attempts by tier, over the operation's whole life; nil with one tier
+	tries map[string]int // attempts by tier, over the operation's whole life and that of those in whose place it stands; nil with one tier
+	since int            // the tier at which the operation goes on
 	past  map[string]int // … before this pass of a job
 	most  int            // that a tier may have; 0: not bounded apart
-	asked *original
+	asked *original      // first, once it is made
 	needs *fallback.Needs
-	in    int64 // tokens of the request, estimated
-	out   int64 // … and of its answer
+	size  size
 	one   [1]leg
+	first original
 }
 
 // stop is a tier that did not answer.
@@ -52,6 +53,13 @@ func (c *call) attempt() intent.Attempt {
 
 func (o *original) attempt(l *leg) intent.Attempt {
 	return intent.Attempt{Route: l.to.conf.Name + "/" + l.sends + "/" + endpointAt(o.spec.Endpoint, l.to.wire, o.spec.Stream) + "/" + o.mark(l.to), Tier: l.name, Model: l.sends}
+}
+
+// free gives back what is counted of the requests of its tiers.
+func (k *course) free() {
+	if k != nil && k.asked != nil {
+		k.asked.free()
+	}
 }
 
 // goTo makes the leg of index i the one that the call is at.
@@ -132,23 +140,36 @@ func (e *execution) tiered(out http.Header) {
 }
 
 // degraded says in the header of an answer why another tier or model than was asked for gave it, and what its tier has to say of that.
-// Both are kept with the answer, for whoever gets it again.
-func (e *execution) degraded(out http.Header) {
+func (c *call) degraded(out http.Header) {
+	reason, notice := c.exec.standsFor()
+	if reason == "" && c.exec.spec.Model != "" && c.exec.servedModel() != plainName(c.exec.spec.Model) {
+		reason = namedByProvider
+	}
+	if reason != "" {
+		c.set(out, "Holdfast-Fallback-Reason", reason)
+	}
+	if notice != "" {
+		c.set(out, "Holdfast-Notice", notice)
+	}
+}
+
+// namedByProvider is why the models differ where nothing of ours has made them: a provider answers with a dated version of what it was
+// asked for. It follows from the two names, so that nothing of it is kept.
+const namedByProvider = "provider: so it names the model"
+
+// standsFor is what is kept of that with the answer, for whoever gets it again.
+func (e *execution) standsFor() (reason, notice string) {
 	e.mu.Lock()
-	because := e.because
+	reason = e.because
 	e.mu.Unlock()
 	l := e.course.leg()
-	if served := e.servedModel(); because == "" && e.spec.Model != "" && served != plainName(e.spec.Model) {
-		if because = "provider: it names its model " + served; l.model != "" && l.model != e.spec.Model {
-			because = l.name + ": tiers.model"
-		}
-	}
-	if because != "" {
-		set(out, "Holdfast-Fallback-Reason", because)
+	if reason == "" && l.model != "" && e.spec.Model != "" && l.model != e.spec.Model && e.servedModel() != plainName(e.spec.Model) {
+		reason = l.name + ": tiers.model"
 	}
 	if l.notice != "" {
-		set(out, "Holdfast-Notice", headerText(l.notice))
+		notice = headerText(l.notice)
 	}
+	return reason, notice
 }
 
 // headerText writes a text into a header field: visible ASCII and spaces as they are, every other byte of its UTF-8, and %, as

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -165,5 +166,31 @@ func TestTornRefusals(t *testing.T) {
 	all = refusals()
 	if tally := playCuts(t, all, "content_filter"); tally["before"] != len(all) {
 		t.Errorf("%v of %d: the tier that may answer is not asked", tally, len(all))
+	}
+}
+
+// A document in the place of an array leaves whole or not at all: nothing could be said behind a part of it.
+func TestDocumentForAnArray(t *testing.T) {
+	whole := goodDocument["gemini-array"]
+	far := &cutFar{cases: map[string]cutCase{}, calls: map[string]int{}}
+	server := httptest.NewServer(far)
+	defer server.Close()
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.NewReplacer("FAR", server.URL, "COMMON", twoTiersCommon).Replace(twoTiers)
+	})
+	for i := range len(whole) + 1 {
+		for _, clean := range []bool{true, false} {
+			c := cutCase{wire: "gemini-array", model: fmt.Sprint("d-", i, clean), stream: []byte("\n" + whole[:i]), clean: clean}
+			far.mu.Lock()
+			far.cases[c.model] = c
+			far.mu.Unlock()
+			want := goodAnswer[c.wire]
+			if clean && i == len(whole) {
+				want = string(c.stream)
+			}
+			if a := r.must(c.ask(), 200); string(a.body) != want {
+				t.Errorf("%d of %d bytes, clean %v: %q", i, len(whole), clean, a.body)
+			}
+		}
 	}
 }

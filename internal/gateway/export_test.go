@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"github.com/holdfast-ai/holdfast/internal/upstream"
+	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/translate"
 )
 
@@ -28,4 +29,14 @@ func (g *Gateway) SpentToday(workflow, owner string) float64 {
 // Tell is body told to the client of c.
 func Tell(body upstream.Body, c *translate.Call, moved func()) upstream.Body {
 	return &telling{Body: body, events: c.Events(), moved: moved}
+}
+
+// Findable says that a row of the index over answers is in memory too, which it is a moment behind its commit.
+func (g *Gateway) Findable(r *ledger.Cached) bool {
+	e, err := entry(r)
+	if err != nil {
+		return false
+	}
+	found, _ := g.answers.index.Candidate(e.Tenant, e.Workflow, e.Partition, e.Key, e.Made)
+	return found != nil && found.Intent == e.Intent
 }

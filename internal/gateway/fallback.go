@@ -41,24 +41,25 @@ func vectors(endpoint string) bool {
 	return endpoint == wire.Embeddings || endpoint == wire.Embed || endpoint == wire.BatchEmbed
 }
 
-// tierFacts is a tier with what is known of its model, for a request of so many tokens and an answer of as many at most.
-func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, in, out int64) fallback.Tier {
+// tierFacts is a tier with what is known of its model, for a request of such a size.
+func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, z size) fallback.Tier {
 	v := fallback.Tier{Name: t.Name, Provider: name, Model: model, QualityClass: t.QualityClass, CostClass: t.CostClass, DataBoundary: t.DataBoundary}
 	if p := cfg.Provider(name); p != nil {
 		v.Wire = p.Type
 	}
 	m := cfg.Known(model)
-	v.Tools, v.Images, v.Schema, v.Parallel = said(m.Tools), said(m.Images), said(m.JSONSchema), said(m.ParallelTools)
+	v.Tools, v.Schema, v.Parallel = said(m.Tools), said(m.JSONSchema), said(m.ParallelTools)
+	v.Images, v.Audio, v.Video, v.Files = said(m.Images), said(m.Audio), said(m.Video), said(m.Files)
 	if m.ContextTokens != nil {
 		v.ContextTokens = *m.ContextTokens
 	}
 	if t.Prompt != nil && t.Prompt.MaxTokens > 0 {
-		out = min(out, int64(t.Prompt.MaxTokens))
+		z.out, z.bound = min(z.out, int64(t.Prompt.MaxTokens)), min(z.bound, int64(t.Prompt.MaxTokens))
 	}
-	v.Tokens = in + out
+	v.Tokens, v.Least = z.in+z.out, z.least+z.bound
 	var p spend.Price
 	if p.Input, p.Output, v.Priced = cfg.Price(model); v.Priced {
-		v.Cost = int64(p.Of(in, out))
+		v.Cost = int64(p.Of(z.in, z.out))
 	}
 	return v
 }

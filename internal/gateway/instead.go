@@ -22,8 +22,7 @@ import (
 // canned is an answer that was not made for this operation.
 type canned struct {
 	source      string // of Holdfast-Source
-	reason      string // of Holdfast-Fallback-Reason
-	code        Code   // of what failed; "" where nothing did
+	reason      string // of Holdfast-Fallback-Reason: the code of what failed
 	body        []byte
 	contentType string
 	served      string // model
@@ -88,9 +87,7 @@ func (c *call) lastResort(failed Code) bool {
 	a := c.asks()
 	if a != nil && !c.fresh {
 		if h := c.find(a, c.tierScopes(false)); h != nil {
-			k := h.canned(string(failed))
-			k.code = failed
-			if c.stand(k) {
+			if c.stand(h.canned(string(failed))) {
 				return true
 			}
 		}
@@ -107,7 +104,7 @@ func (c *call) lastResort(failed Code) bool {
 		return false
 	}
 	c.g.observer.CacheHit(c.wf.Name, sourceDefault)
-	return c.stand(&canned{source: sourceDefault, reason: string(failed), code: failed, body: text.Body, contentType: text.ContentType, served: provider.SaidBy})
+	return c.stand(&canned{source: sourceDefault, reason: string(failed), body: text.Body, contentType: text.ContentType, served: provider.SaidBy})
 }
 
 // leftOpen says that nobody knows what became of the operation: only evidence or a person ends that, and no other answer.
@@ -137,13 +134,10 @@ func (c *call) stand(k *canned) bool {
 	c.set(out, "Holdfast-Source", k.source)
 	c.set(out, "Holdfast-Served-Model", k.served)
 	c.set(out, "Holdfast-Fallback-Reason", k.reason)
-	if k.code != "" {
-		c.set(out, "Holdfast-Error", string(k.code))
-	}
 	if k.hit != nil {
 		c.set(out, "Holdfast-Cache", k.hit.String())
 	}
-	c.done, c.code, c.source, c.status = true, k.code, k.source, http.StatusOK
+	c.done, c.source, c.status = true, k.source, http.StatusOK
 	body := k.body
 	if number := c.newCutter(k.contentType); number != nil { // the client wants its events numbered
 		if numbered, ok := number.cut(body); ok {
@@ -169,11 +163,11 @@ func (h *hit) String() string {
 
 // standNoted says in the operation's history, where there is one, what its client was given.
 func (c *call) standNoted(k *canned) {
-	said := map[string]string{"source": k.source}
-	words := "its client was given the workflow's fixed text"
+	said := map[string]string{"source": k.source, "reason": k.reason}
+	words := "its client was given the workflow's fixed text in the place of " + k.reason
 	if k.hit != nil {
 		said["entry"], said["cache"] = k.hit.entry.Intent, k.hit.String()
-		words = "its client was given an earlier answer, that of " + k.hit.entry.Intent
+		words = "its client was given an earlier answer in the place of " + k.reason + ", that of " + k.hit.entry.Intent
 	}
 	id := c.earlier.intent()
 	if e := c.exec; e != nil {

@@ -17,8 +17,10 @@ type hit struct {
 	entry      *cache.Entry
 	similarity float64
 	record     *ledger.Record
-	body       []byte
 	age        time.Duration
+
+	body        []byte
+	contentType string
 }
 
 // cached answers a call that is to be answered by an earlier answer first (cache.first). It leaves no row. Whoever holds the
@@ -111,41 +113,69 @@ const maxEmbeddings = 64
 var errBusyEmbedder = errors.New("limit of vectors that are made at once")
 
 // worse orders the reasons of misses: the one that came nearest to a hit is told.
-var worse = map[cache.Reason]int{cache.Empty: 0, cache.Differs: 1, cache.Expired: 2, cache.NoVector: 3, cache.Dissimilar: 4, answerGone: 5}
+var worse = map[cache.Reason]int{cache.Empty: 0, cache.Differs: 1, cache.Expired: 2, cache.NoVector: 3, cache.Dissimilar: 4, otherForm: 5, answerGone: 6}
 
-// answerGone says that the answer that an entry leads to is not to be had any more.
-const answerGone cache.Reason = "answer_gone"
+// What an entry can be passed over for beside the reasons of package cache.
+const (
+	answerGone cache.Reason = "answer_gone" // the answer that it leads to is not to be had any more
+	otherForm  cache.Reason = "other_form"  // the answer stands in another form, and holds what cannot be said in this one
+)
 
-// look asks for one kind of entry, tier by tier.
+// look asks for one kind of entry, tier by tier: in the form that the request asks for, then in the others.
 func (c *call) look(a *asked, kind cache.Kind, tiers []tierScope, ttl time.Duration, key func(*cache.Question) cache.Key,
 	confirm func(*cache.Entry) (float64, cache.Reason)) *hit {
-	now, nearest := c.g.ledger.Now(), cache.Empty
+	nearest := cache.Empty
 	for _, t := range tiers {
 		q := a.in(t)
-		e, why := c.g.answers.index.Candidate(a.scope.Tenant, a.scope.Workflow, q.Partition, key(&q), now)
-		if e != nil && now.Sub(e.Made) >= ttl { // shorter than when it was written
-			e, why = nil, cache.Expired
-		}
-		var near float64
-		if e != nil {
-			near, why = confirm(e)
-		}
-		if why == cache.Found {
-			h, err := c.g.fetch(e, c.tenant)
-			if err == nil {
-				h.similarity, h.age = near, max(now.Sub(e.Made), 0)
+		at := key(&q)
+		for i, form := range a.forms {
+			h, why := c.candidate(a, q.Partition, formed(at, form), ttl, confirm)
+			if h != nil && i > 0 && !mutant.On("cache-form-as-stored") && !h.retell(c) {
+				h, why = nil, otherForm
+			}
+			if h != nil {
 				c.g.observer.CacheHit(c.wf.Name, string(kind))
 				return h
 			}
-			c.g.logger.Debug("an entry of the cache leads to no answer", "intent", e.Intent, "error", err)
-			why = answerGone
-		}
-		if worse[why] > worse[nearest] {
-			nearest = why
+			if worse[why] > worse[nearest] {
+				nearest = why
+			}
 		}
 	}
 	c.g.observer.CacheMiss(c.wf.Name, string(kind), string(nearest))
 	return nil
+}
+
+// candidate is what stands at one place of the index, or why that is no answer.
+func (c *call) candidate(a *asked, partition [32]byte, key cache.Key, ttl time.Duration, confirm func(*cache.Entry) (float64, cache.Reason)) (*hit, cache.Reason) {
+	now := c.g.ledger.Now()
+	e, why := c.g.answers.index.Candidate(a.scope.Tenant, a.scope.Workflow, partition, key, now)
+	if e == nil {
+		return nil, why
+	}
+	if now.Sub(e.Made) >= ttl { // shorter than when it was written
+		return nil, cache.Expired
+	}
+	near, why := confirm(e)
+	if why != cache.Found {
+		return nil, why
+	}
+	h, err := c.g.fetch(e, c.tenant)
+	if err != nil {
+		c.g.logger.Debug("an entry of the cache leads to no answer", "intent", e.Intent, "error", err)
+		return nil, answerGone
+	}
+	h.similarity, h.age = near, max(now.Sub(e.Made), 0)
+	return h, cache.Found
+}
+
+// retell says the answer anew in the form that the call asks for.
+func (h *hit) retell(c *call) bool {
+	told, ok := provider.Retell(&c.spec, c.body, h.contentType, h.body)
+	if ok {
+		h.contentType, h.body = told.ContentType, told.Body
+	}
+	return ok
 }
 
 // fetchWait bounds the reading of an answer.
@@ -189,11 +219,11 @@ func (g *Gateway) recorded(ctx context.Context, e *cache.Entry, tenant string) (
 	if err != nil {
 		return nil, err
 	}
-	return &hit{entry: e, record: r, body: b.Data}, nil
+	return &hit{entry: e, record: r, body: b.Data, contentType: strings.Join(r.Answer.Header["Content-Type"], "")}, nil
 }
 
 // canned is the hit as an answer to a client.
 func (h *hit) canned(reason string) *canned {
-	return &canned{source: "cache:" + string(h.entry.Kind), reason: reason, body: h.body, contentType: strings.Join(h.record.Answer.Header["Content-Type"], ""),
+	return &canned{source: "cache:" + string(h.entry.Kind), reason: reason, body: h.body, contentType: h.contentType,
 		served: h.record.ServedModel, hit: h}
 }

@@ -20,7 +20,7 @@ func (c *call) permit() *Error {
 		return nil
 	}
 	e := c.exec
-	c.enlist()
+	c.spends()
 	if e.budget.Over(time.Now()) {
 		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
 	}
@@ -33,11 +33,16 @@ func (c *call) permit() *Error {
 	return nil
 }
 
-// enlist says which nest the call's attempts go through, and what they may spend.
+// enlist says which nest the call's attempts go through at the tier that it is at.
 func (c *call) enlist() {
 	e := c.exec
 	e.nest, e.next = c.nested()
 	e.at.Store(e.nest.tier)
+}
+
+// spends says what time the call's attempts may take, all together.
+func (c *call) spends() {
+	e := c.exec
 	total := c.wf.Timeouts.Total
 	if c.deadline > 0 {
 		e.impatient = c.deadline < total
@@ -89,8 +94,9 @@ func (e *execution) admitted() bool {
 		e.giveUp(b, errGone)
 		return false
 	}
-	b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience()))
-	if b != nil && err == nil && e.boardElse(b) {
+	limit := time.Now().Add(e.patience())
+	b, err := e.nest.waitIn(e.ctx, b, limit)
+	if b != nil && err == nil && e.boardElse(b, limit) {
 		b = nil
 	}
 	e.work()

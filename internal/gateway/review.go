@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,7 +18,7 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 	rule, reviewed := c.reviewOf(d)
 	switch {
 	case !reviewed && c.job != nil:
-		c.unmet = d.Condition
+		c.unmet = cmp.Or(c.unmet, d.Condition)
 		return c.abandon(refusal)
 	case !reviewed:
 		return c.turnedAway(c.nobody(refusal))
@@ -26,7 +27,7 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 	if c.job != nil {
 		return c.parkJob(waits, rule, d)
 	}
-	if err := c.jobAllowed(Credential(c.r)); err != nil {
+	if err := c.jobAllowed(c.g.guard.Credential(c.r)); err != nil {
 		if refusal == nil {
 			refusal = errorf(CodeContract, "the next tier needs its owner's word, and this call cannot wait for that: %s", err.Message)
 		}

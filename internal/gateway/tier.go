@@ -118,6 +118,15 @@ type leg struct {
 	said    bool           // what the translation leaves out is on record
 }
 
+// size is how many bytes of a request of its own the leg holds.
+func (l *leg) size() int {
+	n := len(l.varied)
+	if l.crosses != nil {
+		n += len(l.crosses.Body)
+	}
+	return n
+}
+
 // firstLeg is where a call of r goes, or a job, as far as its contract holds there: the one place that says so. from is the provider
 // that its path names, model the one that it asks for; chosen is a route that a person has chosen for it (PROVIDER or
 // PROVIDER/MODEL). Without a provider of that name the leg goes nowhere.

@@ -33,7 +33,7 @@ const MaxQuestion = 32 << 10
 // Asked is a request taken apart for a cache.
 type Asked struct {
 	Text string // the last user text
-	Rest []byte // the canonical form with a hole where Text stood: all that changes the answer beside it
+	Rest []byte // the canonical form with a hole where Text stood, without the answer's form: all that changes the answer beside it
 	Why  NoCache
 }
 
@@ -71,7 +71,7 @@ func Ask(call *Call, form []byte) Asked {
 		return Asked{Why: LastTurn}
 	}
 	start := text.Offset(form)
-	a.Rest = append(append(append(a.Rest, form[:start]...), hole), form[start+len(text):]...)
+	a.Rest = apply(form, append(formless(call, form, doc), cut{start, start + len(text), []byte{hole}}))
 	return a
 }
 

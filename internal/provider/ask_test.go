@@ -16,8 +16,9 @@ func ask(t *testing.T, path, body string) (provider.Asked, *provider.Call) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	call := provider.Parse(&provider.Request{Method: "POST", Path: path, Body: []byte(body), Wire: wireOfPath(path)})
-	form := k.Canonical(nil, &idempotency.Request{Method: "POST", Path: path, Body: []byte(body), API: idempotency.APIOf(path)})
+	path, query, _ := strings.Cut(path, "?")
+	call := provider.Parse(&provider.Request{Method: "POST", Path: path, RawQuery: query, Body: []byte(body), Wire: wireOfPath(path)})
+	form := k.Canonical(nil, &idempotency.Request{Method: "POST", Path: path, Query: query, Body: []byte(body), API: idempotency.APIOf(path)})
 	return provider.Ask(&call, form), &call
 }
 
@@ -121,7 +122,7 @@ func TestBR063(t *testing.T) {
 		{`"max_tokens":16`, `"max_tokens":4000`}, {`"temperature":0`, `"temperature":1`}, {`"temperature":0`, `"temperature":0,"seed":1`},
 		{`"temperature":0`, `"temperature":0,"stop":["x"]`}, {`"temperature":0`, `"temperature":0,"top_p":0.5`}, {`"temperature":0`, `"temperature":0,"n":2`},
 		{`"temperature":0`, `"temperature":0,"tool_choice":"none"`}, {`"temperature":0`, `"temperature":0,"response_format":{"type":"json_object"}`},
-		{`"temperature":0`, `"temperature":0,"stream":true`}, {`"temperature":0`, `"temperature":0,"user":"u"`}, {`"temperature":0`, `"temperature":0,"unheard_of":1`},
+		{`"temperature":0`, `"temperature":0,"user":"u"`}, {`"temperature":0`, `"temperature":0,"unheard_of":1`},
 		{`"content":"s"`, `"content":"t"`}, {`"content":"a"`, `"content":"c"`}, {`"content":"b"`, `"content":"c"`}, {`"model":"m"`, `"model":"m2"`},
 	} {
 		got, _ := ask(t, chatPath, strings.Replace(base, change[0], change[1], 1))
@@ -131,6 +132,43 @@ func TestBR063(t *testing.T) {
 	}
 	if other, _ := ask(t, "/openai/deployments/d/chat/completions", base); bytes.Equal(other.Rest, want.Rest) {
 		t.Error("another path is the same question")
+	}
+}
+
+// In which form an answer comes is no part of the question, but of the place where it stands.
+func TestAskIsFormless(t *testing.T) {
+	const chat, gemini = `"temperature":0,"messages":[{"role":"user","content":"q"}]}`, `{"generationConfig":{"temperature":0},"contents":[{"parts":[{"text":"q"}]}]}`
+	const stream = "/v1beta/models/g:streamGenerateContent"
+	for _, same := range [][]struct{ target, body, form string }{
+		{{chatPath, `{` + chat, "document"}, {chatPath, `{"stream":false,` + chat, "document"}, {chatPath, `{"stream":true,` + chat, "stream"},
+			{chatPath, `{"stream_options":{"include_usage":true},"stream":true,` + chat, "stream with usage"},
+			{chatPath, `{"stream":true,"stream_options":{"include_obfuscation":false},` + chat, "stream"}},
+		{{responsesPath, `{"temperature":0,"input":"q"}`, "document"}, {responsesPath, `{"stream":true,"stream_options":{"include_obfuscation":false},"temperature":0,"input":"q"}`, "stream"}},
+		{{messagesPath, `{` + chat, "document"}, {messagesPath, `{"stream":true,` + chat, "stream"}},
+		{{geminiPath, gemini, "document"}, {stream, gemini, "array"}, {stream + "?alt=sse", gemini, "stream"}, {stream + "?%24alt=sse", gemini, "stream"}, {stream + "?alt=json", gemini, "array"}},
+		{{geminiPath + "?v=1", gemini, "document"}, {stream + "?v=1&alt=sse", gemini, "stream"}},
+		{{geminiPath + "?alt=sse", gemini, "document"}}, // not what Google's clients send, and what comes of it is not known
+	} {
+		first, _ := ask(t, same[0].target, same[0].body)
+		for _, c := range same {
+			a, call := ask(t, c.target, c.body)
+			if a.Why != provider.Cacheable || !bytes.Equal(a.Rest, first.Rest) {
+				t.Errorf("%s %s is another question (%q):\n%q\n%q", c.target, c.body, a.Why, a.Rest, first.Rest)
+			}
+			if forms := provider.Forms(call, []byte(c.body)); string(forms[0]) != c.form || len(forms) < 2 || len(forms) > 3 {
+				t.Errorf("%s %s: %q", c.target, c.body, forms)
+			}
+		}
+	}
+	var rests [][]byte
+	for _, target := range []string{geminiPath, geminiPath + "?alt=sse", geminiPath + "?v=1", stream + "?alt=proto", "/v1beta/models/h:generateContent"} {
+		a, _ := ask(t, target, gemini)
+		for _, other := range rests {
+			if bytes.Equal(a.Rest, other) {
+				t.Errorf("%s is another one's question", target)
+			}
+		}
+		rests = append(rests, a.Rest)
 	}
 }
 

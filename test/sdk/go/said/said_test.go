@@ -1,4 +1,4 @@
-// Package said reads the fixed texts that the gateway answers with through the official SDKs.
+// Package said reads the fixed texts that the gateway answers with, and the answers that it says anew, through the official SDKs.
 package said
 
 import (
@@ -16,13 +16,17 @@ import (
 	"google.golang.org/genai"
 )
 
-// want is the text of the golden file.
+// want is the text of the golden files.
 const want = "We are busy, \"just\" now: 100 %s.\n$id 今 <b> \u2028"
 
 // server answers every request with what the golden file has under a name.
 func server(t *testing.T, name string) string {
 	t.Helper()
-	golden, err := os.ReadFile("../../../../internal/provider/testdata/said.golden")
+	file := "said.golden"
+	if strings.Contains(name, " as ") {
+		file = "retold.golden"
+	}
+	golden, err := os.ReadFile("../../../../internal/provider/testdata/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +34,7 @@ func server(t *testing.T, name string) string {
 	if !ok {
 		t.Fatalf("no %q in the golden file", name)
 	}
-	section, _, _ = strings.Cut(section, "\n--- ")
+	section, _, _ = strings.Cut(strings.TrimSuffix(section, "\n"), "\n--- ")
 	kind, body, _ := strings.Cut(section, "\n")
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
