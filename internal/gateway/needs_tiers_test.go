@@ -11,10 +11,10 @@ func TestTierIsSkippedByWhatIsAsked(t *testing.T) {
 	const tool = `"tools":[{"type":"function","function":{"name":"f"}}]`
 	r := tiersRig(t, "")
 	for op, c := range map[string]struct{ extra, rule string }{
-		"tools-twice":  {`,"tools":[],` + tool, "fallback.require_equivalent_tools"},
-		"tools-first":  {`,` + tool + `,"tools":[]`, "fallback.require_equivalent_tools"},
+		"tools-twice":  {`,"tools":[],` + tool, "models.tools"},
+		"tools-first":  {`,` + tool + `,"tools":[]`, "models.tools"},
 		"hosted-twice": {`,"tools":[],"tools":[{"type":"web_search"}]`, "fallback.require_equivalent_tools"},
-		"schema-twice": {`,"response_format":{"type":"text"},"response_format":{"type":"json_schema","json_schema":{"name":"n"}}`, "fallback.require_schema_match"},
+		"schema-twice": {`,"response_format":{"type":"text"},"response_format":{"type":"json_schema","json_schema":{"name":"n"}}`, "models.json_schema"},
 		"search":       {`,"web_search_options":{}`, "fallback.require_equivalent_tools"},
 		"spoken":       {`,"modalities":["text","audio"],"audio":{"voice":"alloy"}`, "tiers.model"},
 	} {
