@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -126,6 +127,24 @@ func (f *evalFlags) check(cmd *cobra.Command) error {
 	}
 	if dir, err := os.Stat(filepath.Dir(f.out)); err != nil || !dir.IsDir() {
 		return usagef("--out: there is no folder %s", filepath.Dir(f.out))
+	}
+	return f.outIsNew(cmd)
+}
+
+// outIsNew refuses a report in the place of what it is made from: that would be lost.
+func (f *evalFlags) outIsNew(cmd *cobra.Command) error {
+	out, err := os.Stat(f.out)
+	if err != nil || !out.Mode().IsRegular() {
+		return nil
+	}
+	for _, name := range []string{f.file, f.pairs, cmp.Or(f.config, configHere)} {
+		read, err := os.Stat(name)
+		if in, ok := cmd.InOrStdin().(*os.File); name == "-" && ok {
+			read, err = in.Stat()
+		}
+		if err == nil && os.SameFile(out, read) {
+			return usagef("--out: %s is read by this command and would be overwritten; name another file", f.out)
+		}
 	}
 	return nil
 }

@@ -243,9 +243,6 @@ func (p *Plan) parse(r *Request) error {
 	default:
 		return fmt.Errorf("%s answers no prompt; it is one of /v1/chat/completions, /v1/responses, /v1/messages, /v1beta/models/{model}:generateContent, :streamGenerateContent", r.Path)
 	}
-	if field, ok := conversations[r.call.Endpoint]; ok && !r.asks(field) {
-		return fmt.Errorf("it asks nothing: there is no %s, or it is empty", field)
-	}
 	if r.call.Acts != "" {
 		return fmt.Errorf("it makes the provider act (%s), and would once for each tier; take that out", r.call.Acts)
 	}
@@ -253,6 +250,9 @@ func (p *Plan) parse(r *Request) error {
 		if p.Tiers[i].Model == "" && r.call.Model == "" {
 			return fmt.Errorf("it names no model, and tier %s has none of its own", p.Tiers[i].Name)
 		}
+	}
+	if field := conversations[r.call.Endpoint]; !r.asks(field) {
+		return fmt.Errorf("it asks nothing: its %s is missing, or empty", field)
 	}
 	return nil
 }

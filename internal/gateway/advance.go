@@ -66,14 +66,17 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 	}
 	d := e.would(f)
 	k.skipped(d.Skipped)
-	e.trail()
 	if d.Action == fallback.None {
+		e.trail()
 		return d
 	}
 	k.noted(e.g, e.opID(), e.wf.Name, &d)
+	if k.said = fallbackHeader(&d); d.Action == fallback.Next {
+		k.legs[k.index(d.Tier)].by = k.said
+	}
+	e.trail()
 	e.mu.Lock()
 	told := e.op != nil
-	e.fallback = fallbackHeader(&d)
 	e.mu.Unlock()
 	if told {
 		e.tell()
@@ -81,21 +84,19 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 	return d
 }
 
-// elsewhereNow says that another tier may answer at once what this one would only after a long wait.
-func (e *execution) elsewhereNow(o *outcome) bool {
-	d := e.would(failing(e, o))
-	return d.Action == fallback.Next && !d.Approval
-}
-
 func failing(e *execution, o *outcome) Failing {
 	return Failing{Failure: FailureWord(o.signal), Visible: o.visible, Held: o.end == ledger.AttemptUnknown && e.op.Head().Hold}
 }
 
-// trail makes what clients are told of the tiers that did not answer.
+// trail makes what clients are told of the tiers that did not answer, of why the call is where it is, and of what was decided.
 func (e *execution) trail() {
-	header := e.course.header()
+	k := e.course
+	header, because := k.header(), ""
+	if from, why := k.because(); from != "" {
+		because = from + ": " + why
+	}
 	e.mu.Lock()
-	e.left = header
+	e.left, e.because, e.fallback = header, because, k.said
 	e.mu.Unlock()
 }
 
@@ -114,12 +115,22 @@ func afterRefusal(code Code) Failing {
 	return Failing{Failure: refusalWords[code], Refused: slices.Contains(closed, code)}
 }
 
-// moved tells telemetry of a step from one tier to another.
-func (e *execution) moved(from, to int, reason string) {
-	e.g.observer.Fallback(e.wf.Name, e.course.legs[from].name, e.course.legs[to].name, reason)
-	e.mu.Lock()
-	e.because = e.course.legs[from].name + ": " + reason
-	e.mu.Unlock()
+// moves has the call go on at another tier.
+func (c *call) moves(to int) {
+	c.goTo(to)
+	c.exec.trail()
+}
+
+// moved tells telemetry of the step to the tier of an attempt that is durable, if it is not that of the last one: what was only asked for
+// a place is no step.
+func (e *execution) moved() {
+	k := e.course
+	if k.at == k.went {
+		return
+	}
+	k.went = k.at
+	from, why := k.because()
+	e.g.observer.Fallback(e.wf.Name, from, k.leg().name, why)
 }
 
 // hasElsewhere reports whether a job has another tier than its first.
@@ -195,9 +206,7 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 func (e *execution) boardNext(d fallback.Decision, reason string, limit time.Time) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
-		to := k.index(d.Tier)
-		e.moved(k.at, to, reason)
-		refusal, b := e.enterLeg(to)
+		refusal, b := e.enterLeg(k.index(d.Tier))
 		if refusal == nil {
 			e.next.Trigger = "fallback: " + reason
 			return true
@@ -270,9 +279,8 @@ func (e *execution) sendNext(o *outcome) (sent, over bool) {
 	return true, false
 }
 
-// unanswered is the one place where a call ends before the boundary and no tier has answered it: before its claim, while it waited
-// to be admitted, or behind its last attempt. What came of several tiers is told as one error with all their reasons; what came of
-// one stays that one's.
+// unanswered is what a call hears behind its last attempt where no tier has answered it: what came of several tiers is told as one error
+// with all their reasons; what came of one stays that one's. A call of which nothing was sent has been refused, not failed.
 func (e *execution) unanswered(o *outcome) {
 	n, sent := e.course.tried()
 	if n < 2 || !sent || e.job != nil { // whoever fetches a job's result gets the last tier's own

@@ -43,9 +43,10 @@ func (e *execution) again(o *outcome) bool {
 	o.health = e.health(&o.verdict)
 	e.press(&o.verdict)
 	f, d := e.decide(o)
-	if d.Action == decision.Wait && e.job == nil && e.elsewhereNow(o) {
-		f.Elsewhere = true
-		d = decision.Decide(f, e.deciding())
+	if d.Action == decision.Wait && e.job == nil {
+		if sent, over := e.elsewhereNow(o, f); sent || over {
+			return sent
+		}
 	}
 	if d.Action == decision.Retry || d.Action == decision.Wait {
 		dear := e.purse.take()

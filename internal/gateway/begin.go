@@ -98,7 +98,7 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	switch c.passesOver(&d); {
 	case d.Action == fallback.Next && !d.Approval:
 		if to := k.index(d.Tier); to > 0 {
-			c.beginsAt(to, &d)
+			c.moves(to)
 		}
 		return d, nil
 	case d.Action == fallback.Next:
@@ -119,16 +119,6 @@ func (c *call) passesOver(d *fallback.Decision) {
 	skips := *d // which is kept: the usual case keeps nothing
 	c.course.noted(c.g, "", c.wf.Name, &skips)
 	c.exec.trail()
-}
-
-// beginsAt has the call begin at a later tier than the one that it is at.
-func (c *call) beginsAt(to int, d *fallback.Decision) {
-	why := "contract"
-	if d.Skipped[0].Condition == "" {
-		why = "attempts_made"
-	}
-	c.exec.moved(c.course.at, to, why)
-	c.goTo(to)
 }
 
 // plainStart says without looking at the request that the only tier can be asked for anything.

@@ -36,9 +36,7 @@ func (c *call) board() *Error {
 			}
 			break
 		}
-		to := k.index(d.Tier)
-		e.moved(k.at, to, string(no.err.Code))
-		c.goTo(to)
+		c.moves(k.index(d.Tier))
 	}
 	if c.job == nil && c.waitsAtOne(all) {
 		return nil
@@ -98,12 +96,8 @@ func (c *call) waitsAtOne(all []turnDown) bool {
 func (e *execution) waitsAt(i int) {
 	k := e.course
 	k.arrives(k.legs[i].name)
+	k.said = k.legs[i].by
 	e.trail()
-	if i == 0 {
-		e.mu.Lock()
-		e.because = ""
-		e.mu.Unlock()
-	}
 }
 
 // brief says that a wait is one that is slept in the nest (semantics 36): backpressure comes before another tier.
@@ -136,11 +130,4 @@ func (e *execution) boardElse(b *barred, limit time.Time) bool {
 		limit = time.Time{}
 	}
 	return e.boardNext(d, string(refusal.Code), limit)
-}
-
-// nobody is what a call hears that every tier has refused.
-func (c *call) nobody(refusal *Error) *Error {
-	o := &outcome{how: ending{fail: refusal}}
-	c.exec.unanswered(o)
-	return o.how.fail
 }

@@ -19,6 +19,8 @@ type course struct {
 	trail []stop
 	notes []ledger.Event // decisions of which the history does not know yet
 	tries map[string]int // attempts by tier, over the operation's whole life and that of those in whose place it stands; nil with one tier
+	went  int            // the tier of the last attempt that is durable, as telemetry knows
+	said  string         // what was decided about other tiers, as clients are told
 	since int            // the tier at which the operation goes on
 	past  map[string]int // … before this pass of a job
 	most  int            // that a tier may have; 0: not bounded apart
@@ -37,6 +39,7 @@ type stop struct {
 	word   string // what the failure is called
 	status int
 	rule   string // that has it skipped
+	past   bool   // … by what was before, not by its contract
 	reason string // in words that may be shown: no address, no error of Go's
 }
 
@@ -71,7 +74,7 @@ func (c *call) goTo(i int) {
 // skipped puts on the trail what a decision passed over.
 func (k *course) skipped(list []fallback.Skipped) {
 	for _, s := range list {
-		k.stopped(stop{tier: s.Tier, word: "skipped", rule: s.Rule, reason: s.Reason})
+		k.stopped(stop{tier: s.Tier, word: "skipped", rule: s.Rule, reason: s.Reason, past: s.Condition == ""})
 	}
 }
 
@@ -95,6 +98,24 @@ func (k *course) tried() (n int, sent bool) {
 		}
 	}
 	return n, sent
+}
+
+// because is why the call is at another tier than the first: which tier it came from, and what that one did. It came from the last of those
+// before that was asked; where none was, the first of them was passed over.
+func (k *course) because() (from, why string) {
+	for i := range k.trail {
+		s := &k.trail[i]
+		switch {
+		case k.index(s.tier) >= k.at:
+		case s.rule == "":
+			from, why = s.tier, s.word
+		case from == "" && s.past:
+			from, why = s.tier, "attempts_made"
+		case from == "":
+			from, why = s.tier, "contract"
+		}
+	}
+	return from, why
 }
 
 // header is Holdfast-Trail: each tier that did not answer, with its reason.

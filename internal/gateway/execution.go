@@ -114,6 +114,7 @@ func (e *execution) took(op *intent.Op, began time.Time) {
 	e.tell()
 	if e.barred == nil {
 		e.course.begun(st.Tier)
+		e.moved()
 	}
 }
 

@@ -28,7 +28,7 @@ func (c *call) permit() *Error {
 		return c.uncontracted(&d, refusal)
 	}
 	if err := c.board(); err != nil {
-		return c.turnedAway(c.nobody(err))
+		return c.turnedAway(err)
 	}
 	return nil
 }
@@ -125,8 +125,6 @@ func (e *execution) giveUp(b *barred, err error) {
 	if b.code == CodeBulkheadFull {
 		fail = &Error{Code: CodeAdmission, Message: "no slot of this tier's bulkhead came free in time; nothing was sent", Intent: e.op.ID()}
 	}
-	o := &outcome{how: ending{fail: fail}}
-	e.unanswered(o)
 	reason := "not started in time: " + b.message
 	if errors.Is(err, errGone) || leftAlone(err) {
 		reason = "client_cancelled: " + errGone.Error()
@@ -135,7 +133,7 @@ func (e *execution) giveUp(b *barred, err error) {
 		e.g.logger.Warn("an operation that was not sent could not be discarded; it expires", "intent", e.op.ID(), "error", err)
 	}
 	e.recordSeen(nil, false, nil, nil)
-	e.endUnkept(o.how)
+	e.endUnkept(ending{fail: fail})
 }
 
 // rest says that nothing of e is on its way: from now on the last client to leave ends it (semantics 25). It is false
@@ -164,6 +162,7 @@ func (e *execution) sending() {
 	e.tries, e.served = st.Attempt, st.ServedModel
 	e.mu.Unlock()
 	e.course.begun(st.Tier)
+	e.moved()
 }
 
 // waitingFor is how the claim is written where the first attempt has to wait.

@@ -116,6 +116,7 @@ type leg struct {
 	varied  []byte         // its variant of the request; nil: the request as it came
 	crosses *translation   // nil: the tier speaks the request's own format
 	said    bool           // what the translation leaves out is on record
+	by      string         // what was decided that led to it, as clients are told
 }
 
 // size is how many bytes of a request of its own the leg holds.

@@ -83,6 +83,7 @@ var mutants = []struct {
 	{"job-waits-itself-out", "internal/gateway", "TestJobThatWouldAge", "design §4: fallback comes behind backpressure, and before a job ends"},
 	{"used-up-is-the-end", "internal/gateway", "TestJobWithItsAttemptsMade", "design §4: another tier is asked before a job ends"},
 	{"old-error-for-ever", "internal/gateway", "TestErrorOfWhoLeftEnds", "semantics 21: an error is given again for error_hold"},
+	{"no-wait-behind-closed-tiers", "internal/gateway", "TestWaitsWhereNoOtherTierHasAPlace", "semantics 36: a call waits as long as it may where no other tier answers at once"},
 	{"waited-once-for-all", "internal/gateway", "TestWaitsAtTheLastTier", "semantics 33: at the last tier a call waits where bulkhead.wait says so"},
 	{"no-last-call", "queue", "TestLastCall", "design §4: fallback comes behind backpressure, and before a job ends"},
 	{"tiers-count-together", "internal/gateway", "TestBR021AttemptsOfTiers", "semantics 37: attempts are counted for each tier"},
