@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/internal/budget"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 )
@@ -36,7 +37,7 @@ func NewPlan(cfg *policy.Config, w *policy.Workflow, p Planned) *Plan {
 	if from == nil {
 		return nil
 	}
-	g := &edition{policy: cfg, providers: providers, wires: types, guard: NewGuard(cfg.Auth)}
+	g := &edition{Gateway: &Gateway{mem: budget.New(cfg.Limits.BodyMemory)}, policy: cfg, providers: providers, wires: types, guard: NewGuard(cfg.Auth)}
 	r := newRules(w)
 	r.tiersOf(cfg, w, providers, newShared(nil))
 	plan := &Plan{asked: &original{g: g, wf: w, header: p.Header, body: p.Body, spec: *p.Call, from: from, proof: proofOf(p.Header, from)}}
@@ -68,8 +69,13 @@ func (l *leg) assume(o *original) {
 		l.made, l.lack = true, &fallback.Lack{Rule: "tiers.provider", Reason: l.conf.Provider + " is not in providers of this file"}
 	case len(o.body) == 0:
 		l.made = true
-		if l.to.wire != o.spec.Wire && translates(o.spec.Endpoint, l.to.wire) {
+		switch {
+		case l.to.wire == o.spec.Wire:
+		case translates(o.spec.Endpoint, l.to.wire):
 			l.crosses = &translation{}
+		default:
+			_, err := told(o.spec.Endpoint, l.to.conf, l.sends, nil, &o.g.policy.Limits)
+			l.lack = unsaid(err)
 		}
 	}
 }

@@ -177,7 +177,7 @@ workflows:
 		{"chat.completions", `{"model":"gpt-5-mini","messages":[{"role":"user","content":"a"}],"n":2}`, fallback.Mismatch, "n cannot go"},
 		{"chat.completions", ``, fallback.Next, ""},
 		{"responses", `{"model":"gpt-5-mini","input":"a"}`, fallback.Mismatch, "only chat completions and messages are translated"},
-		{"responses", ``, fallback.Mismatch, "speaks anthropic"},
+		{"responses", ``, fallback.Mismatch, "only chat completions and messages are translated"},
 	} {
 		plan := gateway.NewPlan(cfg, cfg.Workflow("both"), gateway.Planned{Call: &provider.Call{Wire: provider.OpenAI, Endpoint: x.endpoint, Known: true},
 			Body: []byte(x.body), Provider: "openai", Model: "gpt-5-mini"})

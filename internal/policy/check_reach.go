@@ -8,8 +8,11 @@ import (
 
 // Tiers that are written and never asked: what gateway and package fallback say of each call can be said of the policy already.
 
-// alone warns of what speaks of other tiers where there is none.
+// alone warns of what speaks of other tiers where there is none. A policy file may say for all of its users what tiers would have to keep.
 func (k *checker) alone(path string, w *Workflow) {
+	if k.c.partial {
+		return
+	}
 	const remedy = "write two tiers or more, or remove it"
 	if at := path + ".fallback"; k.c.Written(at) && !k.c.isDefault(segments(at)) {
 		k.warn(at, "there is no other tier that could answer", remedy)

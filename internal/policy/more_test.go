@@ -192,3 +192,15 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// A flag for a provider that the file leaves out says what to write, and never offers the name that it refuses.
+func TestOverrideOfAnAbsentProvider(t *testing.T) {
+	c, faults := Parse("x.yaml", []byte("providers: {openai: {}}"), noEnv)
+	if c == nil {
+		t.Fatal(faults)
+	}
+	text := lines(c.Override(Overrides{Upstreams: []string{"gemini=http://127.0.0.1:9", "opnai=http://127.0.0.1:9"}}))
+	if !strings.Contains(text, "add gemini: {} to it") || !strings.Contains(text, `"opnai" is no provider; name one of openai`) {
+		t.Error(text)
+	}
+}

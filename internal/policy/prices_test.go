@@ -73,14 +73,15 @@ func TestKnown(t *testing.T) {
 		{"local", 8000, "", "yes", "", ""}, {"local2", 0, "", "", "", ""}, {"gpt-5-turbo", 0, "", "", "", ""},
 		{"claude-sonnet-4-5-20250929", 200_000, "yes", "yes", "yes", "yes"}, {"claude-sonnet-4", 200_000, "yes", "yes", "", "yes"},
 		{"gpt-4o-2024-05-13", 128_000, "yes", "yes", "", "yes"}, {"gpt-4o-2024-08-06", 128_000, "yes", "yes", "yes", "yes"},
-		{"o3-mini", 200_000, "yes", "", "yes", ""}, {"text-embedding-3-small", 0, "", "", "", ""},
+		{"gemini-2.5-pro", 1_048_576, "yes", "yes", "yes", "yes"}, {"o3-mini", 200_000, "yes", "", "yes", ""}, {"text-embedding-3-small", 0, "", "", "", ""},
 	} {
 		m := c.Known(w.model)
 		n := int64(0)
 		if m.ContextTokens != nil {
 			n = *m.ContextTokens
 		}
-		if m.Name != w.model || n != w.context || word(m.Tools) != w.tools || word(m.Images) != w.images || word(m.JSONSchema) != w.schema || word(m.ParallelTools) != w.parallel {
+		if m.Name != w.model || n != w.context || word(m.Tools) != w.tools || word(m.Images) != w.images || word(m.JSONSchema) != w.schema || word(m.ParallelTools) != w.parallel ||
+			word(m.Files) != word(m.Images) && w.model != "local" || (word(m.Audio) == "yes") != strings.HasPrefix(w.model, "gemini") {
 			t.Errorf("%s: %d tokens, tools %q, images %q, schema %q, parallel %q", w.model, n, word(m.Tools), word(m.Images), word(m.JSONSchema), word(m.ParallelTools))
 		}
 	}
