@@ -202,12 +202,17 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	return e.sendNext(o)
 }
 
-// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one until limit, if it may.
+// boardNext goes from tier to tier until one has a place for the call. Until limit it waits for one at the last, if it may, and at each whose
+// bulkhead is full and has calls wait (semantics 33).
 func (e *execution) boardNext(d fallback.Decision, reason string, limit time.Time) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
 		refusal, b := e.enterLeg(k.index(d.Tier))
 		if refusal == nil {
+			e.next.Trigger = "fallback: " + reason
+			return true
+		}
+		if b != nil && e.job == nil && b.code == CodeBulkheadFull && b.first() && e.awaitPlace(b, limit) {
 			e.next.Trigger = "fallback: " + reason
 			return true
 		}

@@ -58,7 +58,7 @@ func (c *call) endsBy(refusal *Error) bool {
 	return c.g.ages(c.job, refusal.Wait) || refusal.Code == CodeSpendExceeded && refusal.Wait == 0
 }
 
-// ask takes what an attempt at the present tier needs, or says what stands in the way; a wait that is slept in the nest does not.
+// ask takes what an attempt at the present tier needs, or says what stands in the way; a wait that comes before another tier does not.
 func (c *call) ask() *turnDown {
 	e := c.exec
 	c.enlist()
@@ -67,7 +67,7 @@ func (c *call) ask() *turnDown {
 	}
 	b := e.nest.admit()
 	c.g.observer.Bulkhead(c.wf.Name, e.next.Tier, b == nil || b.code != CodeBulkheadFull)
-	if b == nil || c.job == nil && b.brief() && b.wait <= e.patience() {
+	if b == nil || c.job == nil && b.first() && b.wait <= e.patience() {
 		e.barred = b
 		return nil
 	}
@@ -100,8 +100,12 @@ func (e *execution) waitsAt(i int) {
 	e.trail()
 }
 
-// brief says that a wait is one that is slept in the nest (semantics 36): backpressure comes before another tier.
-func (b *barred) brief() bool {
+// first says that a wait comes before another tier: backpressure does that is slept in the nest (semantics 36), and a full bulkhead whose
+// policy has calls wait for it (semantics 33).
+func (b *barred) first() bool {
+	if b.code == CodeBulkheadFull {
+		return b.patient && !mutant.On("full-is-left-at-once")
+	}
 	return b.patient && b.code == CodeRateLimited && b.wait > 0 && b.wait <= decision.NestWait
 }
 

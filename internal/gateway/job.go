@@ -96,12 +96,17 @@ func (g *edition) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 	return t.route(head.Method, strings.TrimPrefix(head.Path, toolPrefix+head.Workflow)).wf
 }
 
-// jobGoes is the provider and the model that a job goes to first.
+// jobGoes is the provider and the model that a job goes to first, at the tier that its contract lets it begin at.
 func (g *edition) jobGoes(w *policy.Workflow, head *ledger.Intent) (provider, model string) {
 	if head.Provider == ToolProvider {
 		return head.Provider, head.RequestedModel
 	}
-	l := g.firstLeg(g.nests[w.Name], g.providers[head.Provider], head.RequestedModel, overrideIn(head))
+	var one [1]leg
+	k := course{legs: g.legs(g.nests[w.Name], g.providers[head.Provider], head.RequestedModel, overrideIn(head), &one)}
+	l := k.legs[0]
+	if k.several() {
+		l = k.legs[k.index(beginsIn(head))]
+	}
 	if l.to == nil { // it is barred
 		return head.Provider, head.RequestedModel
 	}
@@ -143,6 +148,7 @@ func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool
 	if c.spec.Endpoint = head.Endpoint; c.tool != nil {
 		c.spec.Endpoint = toolEndpoint
 	}
+	c.goTo(c.course.index(beginsIn(head)))
 	n, _ := c.nested()
 	if n.tier.slots != nil && !n.tier.slots.Fits(bulkhead.Batch) {
 		return stall, false

@@ -215,6 +215,7 @@ func (c *call) submit(age time.Duration) (rec *ledger.Record, known bool, refusa
 	}
 	head := c.head()
 	head.MaxAttempts, head.Callback = c.wf.Lanes.BackgroundRetry.MaxAttempts, c.callback
+	head.Trigger = c.beginning(head.Trigger)
 	kept, err := json.Marshal(jobRequest{Query: credentialless(c.r.URL.RawQuery), Header: c.keptHeader()})
 	if err != nil {
 		return nil, false, errorf(CodeInvalidRequest, "the header cannot be kept")

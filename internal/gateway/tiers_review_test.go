@@ -14,6 +14,7 @@ env: test
 providers:
   openai: {type: openai, base_url: "SIM/v1", headers: {X-Tier: own}}
   spare: {type: openai, base_url: "SIM/v1", api_key: "sk-b", headers: {X-Tier: keyed}}
+  third: {type: openai, base_url: "SIM/v1", api_key: "sk-c", headers: {X-Tier: third}}
 models:
   blind: {context_tokens: 200000, tools: true, images: false}
   wide: {context_tokens: 200000, tools: true, images: true}
@@ -35,6 +36,10 @@ workflows:
     match: {paths: ["/by-name-only"]}
     lanes: {owner_review: {enter_when: [fallback_contract_unknown]}}
     tiers: [{name: keyed, provider: spare, model: blind}, {name: own, provider: openai, model: mute}]
+  jobs:
+    match: {paths: ["/by-name-only"]}
+    backpressure: {concurrency_key: [provider]}
+    tiers: [{name: blind, provider: spare, model: blind}, {name: sees, provider: third, model: wide}]
   default: {}
 `
 
@@ -88,6 +93,32 @@ func TestParkedForItsFollowersToo(t *testing.T) {
 	if id := first.header.Get("Holdfast-Intent"); id == "" || second.header.Get("Holdfast-Intent") != id ||
 		first.code() != "owner_review_required" || second.code() != "owner_review_required" {
 		t.Errorf("%s %v\n%s %v", first.body, first.header, second.body, second.header)
+	}
+	r.atRest()
+}
+
+// A job waits for the tier that it begins at: what bars the first one, which its picture is nothing for, does not hold it back. One that
+// the first tier can answer waits for that.
+func TestJobIsNotBarredByATierThatItCannotUse(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) { c.yaml = reviews })
+	r.must(chat("warm").workflow("jobs"), 200)
+	if _, err := r.routes.Pause("spare/*", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	text := r.submit(chat("text").workflow("jobs"))
+	for _, q := range []request{picture("p1").workflow("jobs"), picture("p2").workflow("jobs").with("X-Stainless-Retry-Count", "1")} {
+		if rec := r.until(r.submit(q), settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "sees" {
+			t.Errorf("%+v", rec.Status)
+		}
+	}
+	if rec := r.record(text); rec.Attempt != 0 || rec.State == ledger.Settled {
+		t.Errorf("a job whose tier is paused: %+v", rec.Status)
+	}
+	if _, err := r.routes.Resume("spare/*"); err != nil {
+		t.Fatal(err)
+	}
+	if rec := r.until(text, settledJob); rec.Tier != "blind" {
+		t.Errorf("%+v", rec.Status)
 	}
 	r.atRest()
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -31,6 +32,18 @@ workflows:
     retry: {max_attempts: 2}
     tiers: [{name: pro, provider: openai}, {name: flash, provider: spare}, {name: last, provider: third}]
     lanes: {interactive_admission: {max_wait_ms: 60000}}
+  patient:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    bulkhead: {max_concurrent: 1, wait: true}
+    tiers: [{name: pro, provider: openai}, {name: flash, provider: spare}, {name: last, provider: third}]
+    lanes: {interactive_admission: {max_wait_ms: 60000}}
+  curt:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    bulkhead: {max_concurrent: 1, wait: true}
+    tiers: [{name: pro, provider: openai}, {name: flash, provider: spare}]
+    lanes: {interactive_admission: {max_wait_ms: 50}}
   default: {}
 `
 
@@ -139,4 +152,48 @@ func TestWaitsWhereNoOtherTierHasAPlace(t *testing.T) {
 		r.calls("long", 2)
 		r.atRest()
 	}
+}
+
+// A full tier whose bulkhead has calls wait is waited for before the next one, whether it is the first or one that is asked behind a failure;
+// at most for as long as a call may wait.
+func TestWaitsForAFullTierFirst(t *testing.T) {
+	r := newRig(t, func(c *rigConfig) { c.yaml = stepsOf })
+	waiting := func(tier, op string, calls int64) func() bool {
+		return func() bool {
+			return r.sim.Counts(op).Calls == calls || slices.ContainsFunc(r.gw.Bulkheads(), func(b gateway.Bulkhead) bool { return b.Workflow == "patient" && b.Tier == tier && b.Waiting == 1 })
+		}
+	}
+	r.atTier("busy", "pro", `{"hold":"pro"}`)
+	r.atTier("fails", "pro", `{"status":503}`)
+	r.atTier("fails2", "pro", `{"status":503}`)
+	r.atTier("fails", "flash", `{"hold":"flash"}`)
+	var all sync.WaitGroup
+	from := func(op, source, attempts string) {
+		all.Go(func() {
+			if a := r.must(chat(op).workflow("patient"), 200); a.header.Get("Holdfast-Source") != source || a.header.Get("Holdfast-Attempts") != attempts {
+				t.Errorf("%s: %v", op, a.header)
+			}
+		})
+	}
+	from("busy", "pro", "1")
+	r.held("pro")
+	from("waits", "pro", "1")
+	wait(t, waiting("pro", "waits", 1))
+	r.sim.Release("pro")
+	all.Wait()
+	from("fails", "flash", "2")
+	r.held("flash")
+	from("fails2", "flash", "2")
+	wait(t, waiting("flash", "fails2", 2))
+	r.sim.Release("flash")
+	all.Wait()
+	r.atTier("busy3", "pro", `{"hold":"pro3"}`)
+	all.Go(func() { r.must(chat("busy3").workflow("curt"), 200) })
+	r.held("pro3")
+	if a := r.must(chat("late").workflow("curt"), 200); a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Fallback-Reason") != "pro: bulkhead_full" {
+		t.Errorf("%v", a.header)
+	}
+	r.sim.Release("pro3")
+	all.Wait()
+	r.atRest()
 }

@@ -360,11 +360,21 @@ func TestWaitsAtTheLastTier(t *testing.T) {
 			return false
 		}
 	}
+	paused := func(do func(string) error) {
+		t.Helper()
+		if err := do("openai/*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pause := func(route string) error { _, err := r.routes.Pause(route, "maintenance"); return err }
 	var all sync.WaitGroup
-	all.Go(func() { r.must(chat("busy").workflow("both"), 200) })
-	r.held("pro")
+	r.must(chat("warm").workflow("both"), 200)
+	paused(pause)
 	all.Go(func() { r.must(chat("busy2").workflow("both"), 200) })
 	r.held("flash")
+	paused(func(route string) error { _, err := r.routes.Resume(route); return err })
+	all.Go(func() { r.must(chat("busy").workflow("both"), 200) })
+	r.held("pro")
 	all.Go(func() {
 		a := r.must(chat("third").workflow("both"), 200)
 		if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Trail") != "pro; circuit_open" {
@@ -372,9 +382,7 @@ func TestWaitsAtTheLastTier(t *testing.T) {
 		}
 	})
 	wait(t, waits("pro"))
-	if _, err := r.routes.Pause("openai/*", "maintenance"); err != nil {
-		t.Fatal(err)
-	}
+	paused(pause)
 	r.sim.Release("pro")
 	wait(t, func() bool {
 		return waits("flash")() || r.sim.Counts("third").Calls == 1 || r.gw.Holding().Executions == 1

@@ -86,6 +86,8 @@ var mutants = []struct {
 	{"job-waits-itself-out", "internal/gateway", "TestJobThatWouldAge", "design §4: fallback comes behind backpressure, and before a job ends"},
 	{"used-up-is-the-end", "internal/gateway", "TestJobWithItsAttemptsMade", "design §4: another tier is asked before a job ends"},
 	{"old-error-for-ever", "internal/gateway", "TestErrorOfWhoLeftEnds", "semantics 21: an error is given again for error_hold"},
+	{"job-waits-for-a-tier-it-cannot-use", "internal/gateway", "TestJobIsNotBarredByATierThatItCannotUse", "design.md §4: a job waits for the tier that it begins at"},
+	{"full-is-left-at-once", "internal/gateway", "TestWaitsForAFullTierFirst", "semantics 33: where bulkhead.wait says so a full tier is waited for, up to max_wait_ms, before the next one"},
 	{"no-wait-behind-closed-tiers", "internal/gateway", "TestWaitsWhereNoOtherTierHasAPlace", "semantics 36: a call waits as long as it may where no other tier answers at once"},
 	{"waited-once-for-all", "internal/gateway", "TestWaitsAtTheLastTier", "semantics 33: at the last tier a call waits where bulkhead.wait says so"},
 	{"no-last-call", "queue", "TestLastCall", "design §4: fallback comes behind backpressure, and before a job ends"},
