@@ -104,6 +104,7 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	case d.Action == fallback.Next:
 		return d, nil
 	}
+	c.exec.meets(&c.exec.met.fallback, d.Condition)
 	return d, errorf(CodeContract, "no tier keeps what the request asks for: %s; nothing was sent", k.words())
 }
 

@@ -93,6 +93,7 @@ type call struct {
 
 	job    *queue.Job // whose worker this call is
 	unmet  string     // the policy's word for why no tier keeps the contract of a job
+	before met        // what a failure met that is told again
 	review bool       // it is written down for its owner
 
 	through  *nest // of a call that is passed on

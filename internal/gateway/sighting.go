@@ -51,6 +51,7 @@ type held struct {
 	until time.Time
 	fail  *Error
 	reply *stored
+	met   met
 }
 
 // over says that the error is no longer given; none is.
