@@ -43,10 +43,14 @@ func (f *Facts) past(t *Tier, _ *Policy) *Skipped {
 
 // lack asks whether it can be called at all.
 func (f *Facts) lack(t *Tier, _ *Policy) *Skipped {
-	if t.Lack == nil {
+	lack := t.Lack
+	if lack == nil && t.Ready != nil {
+		lack = t.Ready()
+	}
+	if lack == nil {
 		return nil
 	}
-	return mismatch(t.Lack.Rule, "%s", t.Lack.Reason)
+	return mismatch(lack.Rule, "%s", lack.Reason)
 }
 
 // model asks for the same model where another one's answer is none.
@@ -106,14 +110,14 @@ func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
 	case f.Needs.Parallel && t.Parallel == No:
 		return mismatch(rule, "the request asks for parallel calls, and models.%s has parallel_tools: false", t.Model)
 	}
-	return f.can(t, t.Tools, rule, "tools", "the request has tools")
+	return f.can(t, t.Tools, "models.tools", "tools", "the request has tools")
 }
 
 func (f *Facts) schema(t *Tier, p *Policy) *Skipped {
 	if !p.Schema || !f.Needs.Schema {
 		return nil
 	}
-	return f.can(t, t.Schema, "fallback.require_schema_match", "json_schema", "the answer has a schema")
+	return f.can(t, t.Schema, "models.json_schema", "json_schema", "the answer has a schema")
 }
 
 // media asks for what a request has, or wants, beside text. What is certain goes before what is not known.

@@ -65,6 +65,9 @@ type Tier struct {
 	Least int64
 	// Lack is what it cannot be called without, whatever the contract; nil: nothing.
 	Lack *Lack
+	// Ready says the same of what costs something to find out; nil: nothing is left to ask. It is asked of a tier whose turn it is, and says
+	// the same each time.
+	Ready func() *Lack
 	// Past says why the call does not come to it any more: it was there. That is no part of the contract; nil: it may be asked.
 	Past *Lack
 }

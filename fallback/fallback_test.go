@@ -72,8 +72,8 @@ func TestContract(t *testing.T) {
 			f.Needs.Held, f.Needs.Home, t.Provider = "thinking", "flash", "pro"
 		}, fallback.Mismatch, "fallback_contract_mismatch", "tiers.provider"},
 		"tools":    {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, yes }, fallback.Next, "", "tiers"},
-		"no tools": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, no }, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
-		"tools?":   {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, unsaid }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_equivalent_tools"},
+		"no tools": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, no }, fallback.Mismatch, "fallback_contract_mismatch", "models.tools"},
+		"tools?":   {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, unsaid }, fallback.Unknown, "fallback_contract_unknown", "models.tools"},
 		"the same model": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.Needs.Tools, t.Model, t.ContextTokens = true, "pro-1", 0
 		}, fallback.Next, "", "tiers"},
@@ -94,7 +94,7 @@ func TestContract(t *testing.T) {
 		"no matter": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
 			f.Needs.Tools, t.Tools, p.Tools = true, no, false
 		}, fallback.Next, "", "tiers"},
-		"schema?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Schema = true }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_schema_match"},
+		"schema?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Schema = true }, fallback.Unknown, "fallback_contract_unknown", "models.json_schema"},
 		"images?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Images = true }, fallback.Unknown, "fallback_contract_unknown", "models.images"},
 		"too long": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.Tokens, t.Least = 2000, 1001 }, fallback.Mismatch, "fallback_contract_mismatch", "models.context_tokens"},
 		"too long?": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {

@@ -319,7 +319,7 @@ func (c *call) answerHeld(s *sighting, h *held) *Error {
 }
 
 func (c *call) sayAgain(h *held) *Error {
-	c.before = h.met
+	c.earlier = h
 	if h.reply != nil {
 		if excusedStatus(h.reply.answer.HTTPStatus) && c.lastResort(CodeAllTiersFailed) {
 			return nil
@@ -345,9 +345,9 @@ func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
 	case how.fail != nil && how.fail.Code == CodeDeadline && e.impatient:
 		return nil // this caller's own deadline says nothing to one that waits longer
 	case how.fail != nil && (how.fail.Code == CodeAllTiersFailed || how.fail.Code == CodeDeadline) && !leftAlone(e.cause()):
-		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail, met: e.hasMet()}
+		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail, since: now, trail: e.course.header(), met: e.hasMet()}
 	case how.fail == nil && reply != nil && v.end == ledger.AttemptFailed && v.wait > 0:
-		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply, met: e.hasMet()}
+		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply, since: now, trail: e.course.header(), met: e.hasMet()}
 	}
 	return nil
 }
@@ -362,14 +362,16 @@ func (e *execution) lastWord(v verdict, how ending, reply *stored) *held {
 	if leftAlone(e.cause()) || how.fail == nil && reply == nil || how.fail != nil && how.fail.Code == CodeDeadline && e.impatient {
 		return nil
 	}
-	until := time.Now().Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace))
+	now := time.Now()
+	h := &held{until: now.Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace)), fail: how.fail, since: now, trail: e.course.header(), met: e.hasMet()}
 	if how.fail != nil {
-		return &held{until: until, fail: how.fail, met: e.hasMet()}
+		return h
 	}
 	if len(reply.body) > maxLastWord {
 		return nil
 	}
-	return &held{until: until, reply: reply, met: e.hasMet()}
+	h.reply = reply
+	return h
 }
 
 // abandonDrains cancels what nobody waits for any more: a new answer to the same question is wanted.

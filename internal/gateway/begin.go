@@ -72,7 +72,7 @@ func (c *call) start(again bool) fallback.Decision {
 	if c.target.tool || mutant.On("sent-before-contract") || !k.several() && c.plainStart() {
 		return fallback.Decision{}
 	}
-	f := Failing{Endpoint: c.spec.Endpoint, Body: c.body, Reviewed: c.job != nil && c.job.Life.Generation > 1}
+	f := Failing{Reviewed: c.job != nil && c.job.Life.Generation > 1}
 	o := c.original()
 	tiers := k.facts(c.g.policy, o, 0)
 	facts, rules := f.facts(k.wants(o), tiers[0], tiers), fallbackPolicy(c.wf, &f)
@@ -98,13 +98,16 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	switch c.passesOver(&d); {
 	case d.Action == fallback.Next && !d.Approval:
 		if to := k.index(d.Tier); to > 0 {
-			c.beginsAt(to, &d)
+			c.moves(to)
 		}
 		return d, nil
 	case d.Action == fallback.Next:
 		return d, nil
 	}
 	c.exec.meets(&c.exec.met.fallback, d.Condition)
+	if slices.ContainsFunc(d.Skipped, func(s fallback.Skipped) bool { return s.Rule == bodyMemory }) {
+		return d, errorf(CodeShed, bodyMemory+" is used up by calls in progress; nothing was sent")
+	}
 	return d, errorf(CodeContract, "no tier keeps what the request asks for: %s; nothing was sent", k.words())
 }
 
@@ -114,25 +117,22 @@ func (c *call) passesOver(d *fallback.Decision) {
 		return
 	}
 	c.course.skipped(d.Skipped)
-	c.course.noted(c.g, "", c.wf.Name, d)
+	skips := *d // which is kept: the usual case keeps nothing
+	c.course.noted(c.g, "", c.wf.Name, &skips)
 	c.exec.trail()
-}
-
-// beginsAt has the call begin at a later tier than the one that it is at.
-func (c *call) beginsAt(to int, d *fallback.Decision) {
-	why := "contract"
-	if d.Skipped[0].Condition == "" {
-		why = "attempts_made"
-	}
-	c.exec.moved(c.course.at, to, why)
-	c.goTo(to)
 }
 
 // plainStart says without looking at the request that the only tier can be asked for anything.
 func (c *call) plainStart() bool {
 	l := c.course.leg()
+	if c.original().ready(l) != nil || l.to.wire != c.spec.Wire {
+		return false
+	}
+	if len(c.nestRules().tiers) == 0 {
+		return true
+	}
 	m := c.g.policy.Known(l.sends)
-	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.Audio) && !no(m.Video) && !no(m.Files) && !no(m.JSONSchema))
+	return !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.Audio) && !no(m.Video) && !no(m.Files) && !no(m.JSONSchema)
 }
 
 func no(b *bool) bool { return b != nil && !*b }
@@ -161,9 +161,10 @@ func (k *course) facts(cfg *policy.Config, o *original, from int) []fallback.Tie
 		l := &k.legs[i]
 		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, k.size)
 		t.Name, t.Wire = l.name, string(l.to.wire)
-		if t.Lack = o.ready(l); t.Lack == nil && l.crosses != nil {
+		if l.to.wire != o.spec.Wire && !l.to.tool { // it is told to it, or Ready says why not
 			t.Wire = string(o.spec.Wire)
 		}
+		t.Ready = func() *fallback.Lack { return o.ready(l) }
 		if t.Lack == nil && !o.spec.Known && i > 0 && l.to != k.legs[0].to {
 			t.Lack = &fallback.Lack{Rule: "tiers.provider", Reason: "whether " + l.to.conf.Name + " has this path is not known"}
 		}

@@ -36,15 +36,17 @@ func (c *call) board() *Error {
 			}
 			break
 		}
-		to := k.index(d.Tier)
-		e.moved(k.at, to, string(no.err.Code))
-		c.goTo(to)
+		c.moves(k.index(d.Tier))
 	}
 	if c.job == nil && c.waitsAtOne(all) {
 		return nil
 	}
 	c.goTo(all[0].at)
-	return refusedBy(all)
+	told := refusedBy(all)
+	if len(all) > 1 {
+		told.Message = "no tier has a place for the call: " + c.course.words() + "; nothing was sent"
+	}
+	return told
 }
 
 // endsBy reports whether a job to which this is said would end by it: it would age before that has changed, or nothing but a person
@@ -94,12 +96,8 @@ func (c *call) waitsAtOne(all []turnDown) bool {
 func (e *execution) waitsAt(i int) {
 	k := e.course
 	k.arrives(k.legs[i].name)
+	k.said = k.legs[i].by
 	e.trail()
-	if i == 0 {
-		e.mu.Lock()
-		e.because = ""
-		e.mu.Unlock()
-	}
 }
 
 // brief says that a wait is one that is slept in the nest (semantics 36): backpressure comes before another tier.
@@ -132,11 +130,4 @@ func (e *execution) boardElse(b *barred, limit time.Time) bool {
 		limit = time.Time{}
 	}
 	return e.boardNext(d, string(refusal.Code), limit)
-}
-
-// nobody is what a call hears that every tier has refused.
-func (c *call) nobody(refusal *Error) *Error {
-	o := &outcome{how: ending{fail: refusal}}
-	c.exec.unanswered(o)
-	return o.how.fail
 }

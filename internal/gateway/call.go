@@ -76,6 +76,7 @@ type call struct {
 	after     int
 	ids       bool           // number the events
 	bridging  bool           // the head went out before the answer's
+	earlier   *held          // an earlier failure that is given again
 	seen      *sighting      // the operation under its derived key (derive: retries)
 	turn      int            // … and which of its clients, one after the other, this one is
 	recalled  bool           // what earlier processes left under the key was looked up
@@ -93,7 +94,6 @@ type call struct {
 
 	job    *queue.Job // whose worker this call is
 	unmet  string     // the policy's word for why no tier keeps the contract of a job
-	before met        // what a failure met that is told again
 	review bool       // it is written down for its owner
 
 	through  *nest // of a call that is passed on
@@ -124,6 +124,9 @@ func (c *call) release() {
 	c.wrote()
 	if c.exec != nil {
 		c.exec.unref()
+	}
+	if c.course != nil && (c.exec == nil || c.exec.course != c.course) { // else the execution's, which may go on
+		c.course.free()
 	}
 	c.g.mem.Give(c.charge)
 }

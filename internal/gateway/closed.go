@@ -31,7 +31,10 @@ var refusalConditions = map[Code]string{CodeSpendExceeded: decision.QuotaOrSpend
 
 // failsClosed says that the policy has a client see this failure, whatever might stand in its place (semantics 37, fail_closed_when).
 func (c *call) failsClosed(failed Code) bool {
-	conditions := []string{refusalConditions[failed], c.before.retry, c.before.fallback}
+	conditions := []string{refusalConditions[failed]}
+	if c.earlier != nil {
+		conditions = append(conditions, c.earlier.met.retry, c.earlier.met.fallback)
+	}
 	if c.exec != nil {
 		m := c.exec.hasMet()
 		conditions = append(conditions, m.retry, m.fallback)

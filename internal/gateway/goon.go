@@ -95,7 +95,7 @@ func (c *call) resumes(r *ledger.Record) *Error {
 	c.exec.purse.drop()
 	c.exec.barred = nil
 	c.passesOver(&d)
-	c.beginsAt(to, &d)
+	c.moves(to)
 	return c.board()
 }
 
@@ -106,8 +106,7 @@ func (c *call) spent() (fallback.Decision, *Error) {
 	c.original()
 	k.at = k.last()
 	d := c.exec.would(Failing{Failure: string(signal.Unknown), Held: c.job.Op.Head().Hold})
-	from := k.at
-	c.goTo(from)
+	c.goTo(k.at)
 	if d.Action != fallback.Next {
 		c.unmet = decision.MaxAttemptsExhausted
 		return d, errorf(CodeContract, "its attempts are used up (lanes.background_retry.max_attempts), and no other tier may answer: %s", d.Reason)
@@ -116,9 +115,7 @@ func (c *call) spent() (fallback.Decision, *Error) {
 	k.noted(c.g, c.job.Op.ID(), c.wf.Name, &d)
 	c.exec.trail()
 	if !d.Approval {
-		to := k.index(d.Tier)
-		c.exec.moved(from, to, string(signal.Unknown))
-		c.goTo(to)
+		c.moves(k.index(d.Tier))
 	}
 	return d, nil
 }

@@ -134,6 +134,9 @@ func (c *call) stand(k *canned) bool {
 	} else if c.model != "" {
 		c.set(out, "Holdfast-Requested-Model", c.model)
 	}
+	if c.earlier != nil {
+		c.earlier.told(out)
+	}
 	c.set(out, "Holdfast-Source", k.source)
 	c.set(out, "Holdfast-Served-Model", k.served)
 	c.set(out, "Holdfast-Fallback-Reason", k.reason)
@@ -172,7 +175,7 @@ func (c *call) standNoted(k *canned) {
 		said["entry"], said["cache"] = k.hit.entry.Intent, k.hit.String()
 		words = "its client was given an earlier answer in the place of " + k.reason + ", that of " + k.hit.entry.Intent
 	}
-	id := ""
+	id := c.earlier.intent()
 	if e := c.exec; e != nil {
 		if id = e.opID(); id != "" {
 			evidence, err := json.Marshal(said)

@@ -114,8 +114,8 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if p.ServedModel != "" {
 		e.serves(e.target.hidden.Text(p.ServedModel))
 	}
-	if e.declines() && provider.Declined(said) {
-		return e.declined(resp, body)
+	if e.declines(func() bool { return provider.Declined(said) }) {
+		return e.declined(resp, body, p.Usage)
 	}
 	e.succeed(resp, success{body: body, usage: p.Usage, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool})
 	return nil

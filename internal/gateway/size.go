@@ -20,7 +20,7 @@ const (
 	imageTokens = 1600
 	// leastImageTokens is what the smallest image counts (OpenAI's at low detail).
 	leastImageTokens = 85
-	// inlined is from how many characters without a space on a string is a file.
+	// inlined is from how many characters on a file in base64 counts as one, rather than as text.
 	inlined = 4096
 )
 
@@ -82,26 +82,3 @@ func bounds(body []byte) (most, answers int64) {
 
 // count reads a number, which Gemini takes in quotes as well; -1 for anything else.
 func count(v jsonview.Value) int64 { return jsonview.Value(v.Scalar()).Int() }
-
-// measured counts the bytes of a body but for files that stand in it as text, and those files.
-func measured(body []byte) (text, files int64) {
-	run := 0
-	flush := func() {
-		if run >= inlined {
-			files++
-		} else {
-			text += int64(run)
-		}
-		run = 0
-	}
-	for _, b := range body {
-		if b == '+' || b == '/' || b == '=' || b == '-' || b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' {
-			run++
-			continue
-		}
-		flush()
-		text++
-	}
-	flush()
-	return text, files
-}

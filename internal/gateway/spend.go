@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/spend"
 )
@@ -40,13 +41,16 @@ func (c *call) estimated() (p spend.Price, cost spend.Amount, known bool) {
 	if c.target == nil || c.target.tool || c.effect == ledger.EffectRead {
 		return p, 0, true
 	}
-	model := c.attempt().Model
+	model := c.course.leg().sends
 	p.Input, p.Output, known = c.g.policy.Price(model)
 	if !known {
 		return p, 0, false
 	}
-	in, out := tokens(c.spec.Endpoint, c.body)
-	return p, p.Of(in, out), true
+	z := c.course.size
+	if c.course.needs == nil { // not measured for a contract
+		z = sizeOf(c.spec.Endpoint, c.body)
+	}
+	return p, p.Of(z.in, z.out), true
 }
 
 // afford reserves the first attempt's estimate.
@@ -58,7 +62,7 @@ func (c *call) afford() *Error {
 	// Who sends a job on has looked at what it costs: that bounds it no more, and what it costs counts for the day.
 	reviewed := c.job != nil && c.job.Life.Generation > 1
 	if !known && !reviewed {
-		return unpriced(c.attempt().Model)
+		return unpriced(c.course.leg().sends)
 	}
 	s := &c.exec.purse
 	*s = purse{book: c.g.book, key: account(c.tenant, c.wf.Name, c.owner), price: price, estimate: estimate,
@@ -86,7 +90,8 @@ func (e *execution) reprice(l *leg) *Error {
 		return unpriced(l.sends)
 	}
 	s.price = spend.Price{Input: in, Output: out}
-	s.estimate = s.price.Of(tokens(o.spec.Endpoint, o.body))
+	e.course.wants(o)
+	s.estimate = s.price.Of(e.course.size.in, e.course.size.out)
 	return spendError(e.wf.Name, s.take())
 }
 
@@ -136,6 +141,18 @@ func (s *purse) pay(end ledger.AttemptEnd, usage provider.Usage) (over spend.Amo
 	r.Keep()
 	s.billed += s.estimate
 	return 0
+}
+
+// payFor settles an attempt that failed. An answer that fails it, a refusal, costs like any other.
+func (e *execution) payFor(v *verdict) {
+	if v.billed == nil {
+		e.pay(v.end, wire.NoUsage())
+		return
+	}
+	if u := v.billed; e.purse.open != nil && u.Input >= 0 && u.Output >= 0 {
+		e.purse.billed += e.purse.price.Of(u.Input, u.Output)
+	}
+	e.pay(ledger.AttemptSuccess, *v.billed)
 }
 
 // pay settles an attempt, and says on record where it has cost more than was reserved for it.

@@ -232,10 +232,8 @@ func (s *streaming) complete(p *provider.Progress) *outcome {
 	if p.ServedModel != "" {
 		s.e.serves(p.ServedModel)
 	}
-	if !s.crossed && s.e.declines() {
-		if body := s.e.rec.bytes(s.e.rec.size); provider.DeclinedStream(s.format, body) {
-			return s.e.declined(s.resp, body)
-		}
+	if !s.crossed && s.e.declines(func() bool { return provider.DeclinedStream(s.format, s.e.rec.bytes(s.e.rec.size)) }) {
+		return s.e.declined(s.resp, s.e.rec.bytes(s.e.rec.size), s.usage(p))
 	}
 	done := success{usage: s.usage(p), events: max(p.Events, 1), unrecorded: s.dropped, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool}
 	if !s.dropped && (s.e.keep || s.e.asks != nil) {

@@ -32,6 +32,7 @@ models:
   big: {context_tokens: 200000, tools: true, images: true}
   small: {context_tokens: 64000, tools: true, images: false}
   wide: {context_tokens: 200000, tools: true, images: true}
+  texty: {context_tokens: 200000, tools: false, images: false, json_schema: false}
 workflows:
   pair:
     match: {paths: ["/by-name-only"]}
@@ -66,6 +67,11 @@ workflows:
   small_only:
     match: {paths: ["/by-name-only"]}
     tiers: [{name: b, provider: spare, model: small}, {name: b2, provider: third, model: small}]
+  able:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    breaker: {failure_threshold: 1000}
+    tiers: [{name: a, provider: openai, model: big}, {name: b, provider: spare, model: texty}]
   slots:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
@@ -591,6 +597,27 @@ func TestTierOfAReplay(t *testing.T) {
 		t.Errorf("%v", b.header)
 	}
 	r.calls("again", 2)
+}
+
+// So it is where the answer is still in memory, right behind it.
+func TestTierOfAnEarlyReplay(t *testing.T) {
+	for _, q := range []request{chat("early"), streamed("early")} {
+		for name, again := range map[string]request{"key": q.key("k"), "count": q.with("X-Stainless-Retry-Count", "1")} {
+			r := tiersRig(t, "")
+			r.atTier("early", "pro", `{"status":503}`)
+			first := q
+			if name == "key" {
+				first = again
+			}
+			r.must(first.workflow("pair"), 200)
+			b := r.must(again.workflow("pair"), 200)
+			if b.header.Get("Holdfast-Source") != "replay" || b.header.Get("Holdfast-Original-Source") != "flash" || b.header.Get("Holdfast-Original-Date") == "" {
+				t.Errorf("%s: %v", name, b.header)
+			}
+			r.atRest()
+			r.calls("early", 2)
+		}
+	}
 }
 
 // Of the examples that a request says it has, a tier keeps as many as its prompt says.

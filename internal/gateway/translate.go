@@ -110,6 +110,10 @@ const anthropicVersion = "2023-06-01"
 // passedOn are the only headers of a client that another provider is sent: all else is said to the client's own, its credential first.
 var passedOn = []string{"User-Agent", "Traceparent", "Tracestate", "Baggage"}
 
+// accountHeaders say to whom at the client's own provider a call belongs: another one of the same format does not know them, and
+// refuses the call for them or learns what is none of its business.
+var accountHeaders = []string{"Openai-Organization", "Openai-Project", "X-Goog-User-Project"}
+
 // header begins the header of the request, from the client's.
 func (t *translation) header(from http.Header) http.Header {
 	h := make(http.Header, 8)
