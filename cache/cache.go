@@ -12,7 +12,6 @@ package cache
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"time"
 
@@ -51,7 +50,6 @@ var (
 // Scope is who asks, and who answers. Every field is part of the partition (invariant: tenants never meet).
 type Scope struct {
 	Env, Tenant, Workflow string
-	User                  string // the credential's user, where users are kept apart; else empty
 	Class                 string // of the tier that answers: quality and data boundary
 	Provider, Model       string // of that tier: what an alias stands for
 	Prompt                string // what the tier makes of the request's prompt
@@ -70,7 +68,7 @@ func Ask(s *Scope, rest []byte, text string) Question {
 		tenant = ""
 	}
 	h := make([]byte, 0, 256+len(rest))
-	for _, field := range [...]string{"holdfast cache 1", s.Env, tenant, s.Workflow, s.User, s.Class, s.Provider, s.Model, s.Prompt} {
+	for _, field := range [...]string{"holdfast cache 2", s.Env, tenant, s.Workflow, s.Class, s.Provider, s.Model, s.Prompt} {
 		h = appendField(h, field)
 	}
 	return Question{Partition: sha256.Sum256(append(h, rest...)), Text: text}
@@ -83,9 +81,6 @@ func appendField(dst []byte, field string) []byte {
 
 // Key is the one place of an entry in an index.
 type Key [32]byte
-
-// String is the key in hexadecimal.
-func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
 // SemanticKey is where answers to the question stand among those whose vectors are of one space: the name and version of
 // an embedder, since vectors of two models have nothing to say to each other. at is when the question is asked.

@@ -9,7 +9,7 @@ import (
 
 // codecVersion is the first byte of an entry's stored form. It changes with the form, and with what a guard or a
 // partition is made of: an entry of another version would be found by nobody, so it is refused.
-const codecVersion = 1
+const codecVersion = 3
 
 // maxName bounds the names in a stored entry.
 const maxName = 512

@@ -62,7 +62,7 @@ func TestMissed(t *testing.T) {
 // TestEveryWordCounts puts a word in the place of every other: none is passed over, but for those that politeness and grammar need.
 func TestEveryWordCounts(t *testing.T) {
 	silent := map[string]bool{}
-	for _, w := range strings.Fields("please bitte kindly thanks hi hello hallo bonjour hola gracias danke merci por favor per favore good morning the a an") {
+	for _, w := range strings.Fields("please thanks hey") {
 		silent[w] = true
 	}
 	for _, file := range []string{"testdata/same.txt", "testdata/differ.txt"} {
@@ -101,13 +101,13 @@ func TestQuestionsOfTheDay(t *testing.T) {
 }
 
 func TestLinesCount(t *testing.T) {
-	same := []string{"explain:\nif x:\n    y\nz", "explain:\r\nif x:\r\n    y\r\nz", "  explain:\n\nif x:\n    y\nz  \n"}
+	same := []string{"explain:\nif x:\n    y\nz", "explain:\r\nif x:\r\n    y\r\nz", "\n  \nexplain:\nif x:\n    y\nz  \n"}
 	for _, text := range same {
 		if cache.GuardOf(text, noon) != cache.GuardOf(same[0], noon) {
 			t.Errorf("%q is another text than %q", text, same[0])
 		}
 	}
-	for _, text := range []string{"explain:\nif x:\n    y\n    z", "explain:\nif x:\ny\nz", "explain: if x: y z"} {
+	for _, text := range []string{"  explain:\nif x:\n    y\nz", "explain:\n\nif x:\n    y\nz", "explain:\nif x:\n    y  \nz", "explain:\nif x:\n    y\n    z", "explain:\nif x:\ny\nz", "explain: if x: y z"} {
 		if cache.GuardOf(text, noon) == cache.GuardOf(same[0], noon) {
 			t.Errorf("%q is the same text as %q", text, same[0])
 		}
@@ -122,7 +122,11 @@ func FuzzGuard(f *testing.F) {
 	f.Add("«»", "please, thanks.")
 	f.Fuzz(func(t *testing.T, a, b string) {
 		g := cache.GuardOf(a, noon)
-		if g != cache.GuardOf("  "+a+" \n", noon) {
+		front := "  "
+		if strings.Contains(strings.TrimSpace(a), "\n") {
+			front = " \n" // the first of several lines may be indented
+		}
+		if g != cache.GuardOf(front+a+" \n", noon) {
 			t.Errorf("%q: space around it counts", a)
 		}
 		// A long word more is never passed over, whatever stands beside it.

@@ -3,6 +3,7 @@ package cache
 import (
 	"container/list"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,6 +12,9 @@ const DefaultEntries = 10_000
 
 // DefaultBytes bounds a workflow's memory where [Bounds] does not.
 const DefaultBytes = 256 << 20
+
+// DefaultTotal bounds the memory of a whole index where [Index.Bytes] does not.
+const DefaultTotal = 512 << 20
 
 // Bounds are those of one tenant's entries of one workflow. The oldest go first. 0 is the default.
 type Bounds struct {
@@ -21,14 +25,23 @@ type Bounds struct {
 // Index finds entries. The zero value is empty and ready. It is safe for concurrent use; look-ups in one workflow do not
 // wait for each other, and those in another for nobody.
 type Index struct {
-	shelves sync.Map // shelfName → *shelf
+	// Bytes bounds the memory of all entries, estimated; 0 is [DefaultTotal]. It is set before the first use. Tenants may be as
+	// many as there are credentials, so that their own bounds do not bound what they take together.
+	Bytes int64
+
+	shelves sync.Map     // shelfName → *shelf, none of them empty for long
+	total   atomic.Int64 // bytes on all shelves
+	trim    sync.Mutex   // of whoever makes room
 }
 
 type shelfName struct{ tenant, workflow string }
 
 // shelf holds the entries of one tenant and workflow.
 type shelf struct {
+	total *atomic.Int64 // the index's
+
 	mu     sync.RWMutex
+	gone   bool                  // it was empty, and is the index's no more
 	byKey  map[Key]*list.Element // of *Entry
 	inPart map[[32]byte]int      // entries of a partition
 	byID   map[string][]Key      // keys of an intent's entries
@@ -36,35 +49,56 @@ type shelf struct {
 	bytes  int64
 }
 
-func newShelf() *shelf {
-	return &shelf{byKey: map[Key]*list.Element{}, inPart: map[[32]byte]int{}, byID: map[string][]Key{}, order: list.New()}
-}
-
-func (x *Index) shelf(tenant, workflow string) *shelf {
-	if s, ok := x.shelves.Load(shelfName{tenant, workflow}); ok {
+func (x *Index) shelf(name shelfName) *shelf {
+	if s, ok := x.shelves.Load(name); ok {
 		return s.(*shelf)
 	}
 	return nil
+}
+
+// stock is the shelf of a name, made where there is none, locked.
+func (x *Index) stock(name shelfName) *shelf {
+	for {
+		s := x.shelf(name)
+		if s == nil {
+			fresh, _ := x.shelves.LoadOrStore(name, &shelf{total: &x.total, byKey: map[Key]*list.Element{}, inPart: map[[32]byte]int{},
+				byID: map[string][]Key{}, order: list.New()})
+			s = fresh.(*shelf)
+		}
+		s.mu.Lock()
+		if !s.gone {
+			return s
+		}
+		s.mu.Unlock()
+	}
+}
+
+// unlock takes a shelf out that has become empty: its name may be a credential's that never comes back.
+func (x *Index) unlock(name shelfName, s *shelf) {
+	if s.order.Len() == 0 && !s.gone {
+		s.gone = true
+		x.shelves.Delete(name)
+	}
+	s.mu.Unlock()
 }
 
 // Put adds an entry, which must not be changed any more. One that stands at the same key gives way if it is not younger:
 // entries may come in any order, as at a start they do. Put says which intents' entries have left their place for good:
 // their rows may go too.
 func (x *Index) Put(e *Entry, b Bounds) (evicted []*Entry) {
-	name := shelfName{e.Tenant, e.Workflow}
-	s := x.shelf(e.Tenant, e.Workflow)
-	if s == nil {
-		fresh, _ := x.shelves.LoadOrStore(name, newShelf())
-		s = fresh.(*shelf)
-	}
 	if b.Entries <= 0 {
 		b.Entries = DefaultEntries
 	}
 	if b.Bytes <= 0 {
 		b.Bytes = DefaultBytes
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	return append(x.put(e, b), x.makeRoom()...)
+}
+
+func (x *Index) put(e *Entry, b Bounds) (evicted []*Entry) {
+	name := shelfName{e.Tenant, e.Workflow}
+	s := x.stock(name)
+	defer x.unlock(name, s)
 	if at, ok := s.byKey[e.Key]; ok {
 		old := at.Value.(*Entry)
 		if old.Made.After(e.Made) {
@@ -77,11 +111,16 @@ func (x *Index) Put(e *Entry, b Bounds) (evicted []*Entry) {
 	}
 	s.add(e)
 	for s.order.Len() > b.Entries || s.bytes > b.Bytes {
-		at := s.order.Front()
-		evicted = append(evicted, at.Value.(*Entry))
-		s.remove(at)
+		evicted = append(evicted, s.shift())
 	}
 	return evicted
+}
+
+// shift takes the oldest entry out.
+func (s *shelf) shift() *Entry {
+	at := s.order.Front()
+	s.remove(at)
+	return at.Value.(*Entry)
 }
 
 // add puts the entry at its place in the order of age, which is nearly always the end.
@@ -100,6 +139,7 @@ func (s *shelf) add(e *Entry) {
 	s.inPart[e.Partition]++
 	s.byID[e.Intent] = append(s.byID[e.Intent], e.Key)
 	s.bytes += e.size()
+	s.total.Add(e.size())
 }
 
 func (s *shelf) remove(at *list.Element) {
@@ -119,6 +159,7 @@ func (s *shelf) remove(at *list.Element) {
 		delete(s.byID, e.Intent)
 	}
 	s.bytes -= e.size()
+	s.total.Add(-e.size())
 }
 
 // entryOverhead is what an entry takes in the maps and the list beside its own bytes: measured.
@@ -131,7 +172,7 @@ func (e *Entry) size() int64 {
 // Candidate returns the entry at a key, if it is still to be used at now. For a template that is the answer; for
 // [Semantic] [Confirm] is to follow, for which the question's vector is needed. It allocates nothing.
 func (x *Index) Candidate(tenant, workflow string, partition [32]byte, key Key, now time.Time) (*Entry, Reason) {
-	s := x.shelf(tenant, workflow)
+	s := x.shelf(shelfName{tenant, workflow})
 	if s == nil {
 		return nil, Empty
 	}
@@ -165,37 +206,26 @@ func Confirm(e *Entry, v Vector, threshold float64) (similarity float64, why Rea
 	return similarity, Found
 }
 
-// Drop takes out an intent's entries: its answer is gone, or was found wrong.
-func (x *Index) Drop(tenant, workflow, intent string) (n int) {
-	s := x.shelf(tenant, workflow)
+// Drop takes out an intent's entries, of each kind, and returns them: its answer is gone, or was found wrong.
+func (x *Index) Drop(tenant, workflow, intent string) (gone []*Entry) {
+	name := shelfName{tenant, workflow}
+	s := x.shelf(name)
 	if s == nil {
-		return 0
+		return nil
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer x.unlock(name, s)
 	for keys := s.byID[intent]; len(keys) > 0; keys = s.byID[intent] {
-		s.remove(s.byKey[keys[0]])
-		n++
+		at := s.byKey[keys[0]]
+		s.remove(at)
+		gone = append(gone, at.Value.(*Entry))
 	}
-	return n
-}
-
-// Purge takes out the entries of a tenant and workflow; "" is every tenant, every workflow.
-func (x *Index) Purge(tenant, workflow string) (n int) {
-	x.each(tenant, workflow, func(s *shelf) {
-		n += s.order.Len()
-		s.order.Init()
-		clear(s.byKey)
-		clear(s.inPart)
-		clear(s.byID)
-		s.bytes = 0
-	})
-	return n
+	return gone
 }
 
 // Sweep takes out what has expired, and returns it.
 func (x *Index) Sweep(now time.Time) (gone []*Entry) {
-	x.each("", "", func(s *shelf) {
+	x.each(func(_ shelfName, s *shelf) {
 		for at := s.order.Front(); at != nil; {
 			next := at.Next()
 			if e := at.Value.(*Entry); !now.Before(e.Expires) {
@@ -208,25 +238,13 @@ func (x *Index) Sweep(now time.Time) (gone []*Entry) {
 	return gone
 }
 
-// Size is what a tenant's entries of a workflow take; "" is every tenant, every workflow.
-func (x *Index) Size(tenant, workflow string) (entries int, bytes int64) {
-	x.each(tenant, workflow, func(s *shelf) {
-		entries += s.order.Len()
-		bytes += s.bytes
-	})
-	return entries, bytes
-}
-
-// each calls f with each shelf that is meant, locked.
-func (x *Index) each(tenant, workflow string, f func(*shelf)) {
-	x.shelves.Range(func(name, s any) bool {
-		n := name.(shelfName)
-		if (tenant == "" || n.tenant == tenant) && (workflow == "" || n.workflow == workflow) {
-			shelf := s.(*shelf)
-			shelf.mu.Lock()
-			defer shelf.mu.Unlock()
-			f(shelf)
-		}
+// each calls f with each shelf, locked.
+func (x *Index) each(f func(shelfName, *shelf)) {
+	x.shelves.Range(func(key, value any) bool {
+		name, s := key.(shelfName), value.(*shelf)
+		s.mu.Lock()
+		defer x.unlock(name, s)
+		f(name, s)
 		return true
 	})
 }

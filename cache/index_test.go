@@ -75,13 +75,12 @@ func TestBR064(t *testing.T) {
 	const text = "show my account balance"
 	a := asker{t: t, now: noon}
 	mine := chat
-	mine.User = "u1"
 	a.put(mine, "mine", text, vector(t, 1), cache.Bounds{})
 	if id, _ := a.find(mine, text, vector(t, 1)); id != "mine" {
 		t.Fatal("not found by who asked first")
 	}
 	for name, change := range map[string]func(*cache.Scope){
-		"tenant": func(s *cache.Scope) { s.Tenant = "b" }, "user": func(s *cache.Scope) { s.User = "u2" }, "env": func(s *cache.Scope) { s.Env = "staging" },
+		"tenant": func(s *cache.Scope) { s.Tenant = "b" }, "env": func(s *cache.Scope) { s.Env = "staging" },
 		"workflow": func(s *cache.Scope) { s.Workflow = "other" }, "class": func(s *cache.Scope) { s.Class = "b" }, "provider": func(s *cache.Scope) { s.Provider = "x" },
 		"model": func(s *cache.Scope) { s.Model = "gpt-4" }, "prompt": func(s *cache.Scope) { s.Prompt = "p" },
 	} {
@@ -134,8 +133,8 @@ func TestReasons(t *testing.T) {
 	if gone := a.index.Sweep(a.now); len(gone) != 1 || gone[0].Intent != "1" {
 		t.Errorf("swept %v", gone)
 	}
-	if n, size := a.index.Size("", ""); n != 0 || size != 0 {
-		t.Errorf("%d entries of %d bytes are left", n, size)
+	if n, size, shelves := a.index.Size(); n != 0 || size != 0 || shelves != 0 {
+		t.Errorf("%d entries of %d bytes on %d shelves are left", n, size, shelves)
 	}
 }
 
@@ -159,7 +158,7 @@ func TestBounds(t *testing.T) {
 	if gone := a.put(other, "c", "another", vector(t, 1), cache.Bounds{Bytes: 700}); len(gone) != 1 || gone[0].Intent != "b" {
 		t.Errorf("a bound of bytes costs %v", gone)
 	}
-	if n, _ := a.index.Size("a", "chat"); n != 3 {
+	if n, _, shelves := a.index.Size(); n != 4 || shelves != 2 {
 		t.Errorf("%d entries", n)
 	}
 }
@@ -179,51 +178,96 @@ func TestOrder(t *testing.T) {
 		if id, _ := a.find(chat, "x", vector(t, 1)); id != "2" || len(left) != 1 || !left["2"] {
 			t.Errorf("%v: %q answers, %v have a row", order, id, left)
 		}
-		if n, _ := a.index.Size("", ""); n != 1 {
+		if n, _, _ := a.index.Size(); n != 1 {
 			t.Errorf("%v: %d entries", order, n)
 		}
 	}
 }
 
-func TestPurge(t *testing.T) {
-	fill := func() *asker {
-		a := &asker{t: t, now: noon}
-		for _, tenant := range []string{"a", "b"} {
-			for _, workflow := range []string{"chat", "copy"} {
-				s := cache.Scope{Tenant: tenant, Workflow: workflow}
-				a.put(s, tenant+workflow, "x", vector(t, 1), cache.Bounds{})
-				a.put(s, tenant+workflow, "y", vector(t, 1), cache.Bounds{})
+func TestDrop(t *testing.T) {
+	a := &asker{t: t, now: noon}
+	for _, tenant := range []string{"a", "b"} {
+		s := cache.Scope{Tenant: tenant, Workflow: "chat"}
+		a.put(s, "one", "x", vector(t, 1), cache.Bounds{})
+		a.put(s, "one", "y", vector(t, 1), cache.Bounds{})
+		a.put(s, "two", "z", vector(t, 1), cache.Bounds{})
+	}
+	if gone := a.index.Drop("a", "chat", "one"); len(gone) != 2 || gone[0].Intent != "one" || gone[0].Key == gone[1].Key {
+		t.Errorf("dropped %v", gone)
+	}
+	if gone := append(a.index.Drop("a", "chat", "one"), a.index.Drop("x", "y", "z")...); gone != nil {
+		t.Errorf("dropped %v more", gone)
+	}
+	if n, _, _ := a.index.Size(); n != 4 {
+		t.Errorf("%d are left", n)
+	}
+}
+
+// TestNoEmptyShelf has as many tenants as there are credentials: what each of them leaves goes with its last entry.
+func TestNoEmptyShelf(t *testing.T) {
+	a := &asker{t: t, now: noon}
+	for i := range 100 {
+		s := cache.Scope{Tenant: fmt.Sprint(i), Workflow: "chat"}
+		a.put(s, fmt.Sprint(i), "x", vector(t, 1), cache.Bounds{})
+		if i%2 == 0 {
+			a.index.Drop(s.Tenant, "chat", fmt.Sprint(i))
+			a.index.Drop(s.Tenant, "chat", fmt.Sprint(i))
+		}
+	}
+	if n, _, shelves := a.index.Size(); n != 50 || shelves != 50 {
+		t.Errorf("%d entries on %d shelves", n, shelves)
+	}
+	a.put(cache.Scope{Tenant: "1", Workflow: "chat"}, "none", "x", vector(t, 1), cache.Bounds{Bytes: 1})
+	a.index.Sweep(noon.Add(time.Hour))
+	if n, size, shelves := a.index.Size(); n != 0 || size != 0 || shelves != 0 {
+		t.Errorf("%d entries of %d bytes on %d shelves are left", n, size, shelves)
+	}
+	a.put(chat, "again", "x", vector(t, 1), cache.Bounds{})
+	if id, why := a.find(chat, "x", vector(t, 1)); id != "again" {
+		t.Errorf("behind a sweep: %q", why)
+	}
+}
+
+// TestTotal fills an index from more tenants than it has room for: the oldest give way, whosever they are.
+func TestTotal(t *testing.T) {
+	const most, each = 100, 3
+	one := asker{t: t, now: noon}
+	one.put(cache.Scope{Tenant: "100", Workflow: "chat"}, "100-0", "question 0", vector(t, 1), cache.Bounds{})
+	_, size, _ := one.index.Size()
+	a := &asker{t: t, now: noon}
+	a.index.Bytes = most * size
+	listed := map[string]bool{}
+	for i := range 400 {
+		tenant := fmt.Sprint(100 + i%200)
+		for j := range each {
+			a.now = a.now.Add(time.Second)
+			id := fmt.Sprintf("%s-%d", tenant, j)
+			listed[id] = true
+			for _, e := range a.put(cache.Scope{Tenant: tenant, Workflow: "chat"}, id, fmt.Sprintf("question %d", j), vector(t, 1), cache.Bounds{}) {
+				delete(listed, e.Intent)
+			}
+			if n, bytes, _ := a.index.Size(); bytes > a.index.Bytes || n != len(listed) {
+				t.Fatalf("%d entries of %d bytes, %d have a row", n, bytes, len(listed))
+			}
+			if !listed[id] {
+				t.Fatalf("%s gave way, the youngest", id)
 			}
 		}
-		return a
 	}
-	for _, c := range []struct {
-		tenant, workflow string
-		want             int
-	}{{"", "", 8}, {"a", "", 4}, {"", "copy", 4}, {"b", "chat", 2}, {"c", "", 0}} {
-		a := fill()
-		if n := a.index.Purge(c.tenant, c.workflow); n != c.want {
-			t.Errorf("purge %q %q: %d", c.tenant, c.workflow, n)
+	n, _, shelves := a.index.Size()
+	if n < most*3/4 || shelves > n/each+1 {
+		t.Errorf("%d entries on %d shelves", n, shelves)
+	}
+	for id := range listed {
+		if id < "265" {
+			t.Errorf("%s is there, and younger ones are not", id)
 		}
-		if n, _ := a.index.Size("", ""); n != 8-c.want {
-			t.Errorf("purge %q %q leaves %d", c.tenant, c.workflow, n)
-		}
-		a.put(chat, "new", "x", vector(t, 1), cache.Bounds{})
-	}
-	a := fill()
-	if n := a.index.Drop("a", "chat", "achat"); n != 2 {
-		t.Errorf("dropped %d", n)
-	}
-	if n := a.index.Drop("a", "chat", "achat") + a.index.Drop("x", "y", "z"); n != 0 {
-		t.Errorf("dropped %d more", n)
-	}
-	if n, _ := a.index.Size("", ""); n != 6 {
-		t.Errorf("%d are left", n)
 	}
 }
 
 func TestConcurrentUse(t *testing.T) {
 	a := asker{t: t, now: noon}
+	a.index.Bytes = 20_000 // less than they would take
 	var all sync.WaitGroup
 	v := vector(t, 1)
 	for w := range 8 {
@@ -234,14 +278,14 @@ func TestConcurrentUse(t *testing.T) {
 				a.put(s, fmt.Sprint(w, i), text, v, cache.Bounds{Entries: 30})
 				a.find(s, text, v)
 				if i%50 == 0 {
-					a.index.Purge(s.Tenant, "")
-					a.index.Sweep(noon)
+					a.index.Drop(s.Tenant, "w", fmt.Sprint(w, i))
+					a.index.Sweep(noon.Add(time.Duration(i/100) * time.Hour))
 				}
 			}
 		})
 	}
 	all.Wait()
-	if n, size := a.index.Size("", ""); n > 60 || n > 0 && size <= 0 {
+	if n, size, _ := a.index.Size(); n > 60 || n > 0 && size <= 0 {
 		t.Errorf("%d entries of %d bytes", n, size)
 	}
 }

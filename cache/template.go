@@ -134,14 +134,14 @@ func (p *Pattern) Match(text string) (*Match, bool) {
 	return m, true
 }
 
-// spacing is a text with each run of white space as one space.
-type spacing struct {
+// spacedText is a text with each run of white space as one space.
+type spacedText struct {
 	raw, text string
 	at        []int // where each byte of text stands in raw, and where that ends
 }
 
-func space(raw string) *spacing {
-	s := &spacing{raw: raw, at: make([]int, 0, len(raw)+1)}
+func space(raw string) *spacedText {
+	s := &spacedText{raw: raw, at: make([]int, 0, len(raw)+1)}
 	var b strings.Builder
 	gap := false
 	for i, r := range raw {
@@ -162,7 +162,7 @@ func space(raw string) *spacing {
 }
 
 // value is a part of the text with what of its white space counts.
-func (s *spacing) value(from, to int) string {
+func (s *spacedText) value(from, to int) string {
 	v := s.raw[s.at[from]:s.at[to]]
 	if !strings.Contains(v, "\n") {
 		return s.text[from:to]

@@ -10,7 +10,7 @@ import (
 // keeps says why a tier does not keep the contract, nil where it does. What is certain goes before what is not known.
 func (f *Facts) keeps(t *Tier, p *Policy) *Skipped {
 	var unknown *Skipped
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.images, f.context, f.cost, f.quality} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.media, f.context, f.cost, f.quality} {
 		s := ask(t, p)
 		if s == nil {
 			continue
@@ -33,12 +33,24 @@ func notKnown(rule, format string, args ...any) *Skipped {
 	return &Skipped{Rule: rule, Condition: ContractUnknown, Reason: fmt.Sprintf(format, args...)}
 }
 
-// lack asks whether it can be called at all.
-func (f *Facts) lack(t *Tier, _ *Policy) *Skipped {
-	if t.Lack == nil {
+// past asks whether the call may come to it: a no has no condition, for the contract is not asked.
+func (f *Facts) past(t *Tier, _ *Policy) *Skipped {
+	if t.Past == nil {
 		return nil
 	}
-	return mismatch(t.Lack.Rule, "%s", t.Lack.Reason)
+	return &Skipped{Rule: t.Past.Rule, Reason: t.Past.Reason}
+}
+
+// lack asks whether it can be called at all.
+func (f *Facts) lack(t *Tier, _ *Policy) *Skipped {
+	lack := t.Lack
+	if lack == nil && t.Ready != nil {
+		lack = t.Ready()
+	}
+	if lack == nil {
+		return nil
+	}
+	return mismatch(lack.Rule, "%s", lack.Reason)
 }
 
 // model asks for the same model where another one's answer is none.
@@ -87,38 +99,59 @@ func (f *Facts) home() string {
 }
 
 func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
-	if !p.Tools || !f.Needs.Tools {
-		return nil
-	}
 	const rule = "fallback.require_equivalent_tools"
 	switch {
+	case !p.Tools:
+		return nil
 	case f.Needs.Hosted != "" && t.Provider != f.home():
 		return mismatch(rule, "the request has a tool that %s runs or knows (%s)", f.home(), f.Needs.Hosted)
-
+	case !f.Needs.Tools:
+		return nil
 	case f.Needs.Parallel && t.Parallel == No:
 		return mismatch(rule, "the request asks for parallel calls, and models.%s has parallel_tools: false", t.Model)
 	}
-	return f.can(t, t.Tools, rule, "tools", "the request has tools")
+	return f.can(t, t.Tools, "models.tools", "tools", "the request has tools")
 }
 
 func (f *Facts) schema(t *Tier, p *Policy) *Skipped {
 	if !p.Schema || !f.Needs.Schema {
 		return nil
 	}
-	return f.can(t, t.Schema, "fallback.require_schema_match", "json_schema", "the answer has a schema")
+	return f.can(t, t.Schema, "models.json_schema", "json_schema", "the answer has a schema")
 }
 
-func (f *Facts) images(t *Tier, _ *Policy) *Skipped {
-	if !f.Needs.Images {
-		return nil
+// media asks for what a request has, or wants, beside text. What is certain goes before what is not known.
+func (f *Facts) media(t *Tier, _ *Policy) (unknown *Skipped) {
+	n := &f.Needs
+	for _, m := range [...]struct {
+		asked bool
+		able  Answer
+		field string
+	}{{n.Images, t.Images, "images"}, {n.Audio, t.Audio, "audio"}, {n.Video, t.Video, "video"}, {n.Files, t.Files, "files"}} {
+		if !m.asked {
+			continue
+		}
+		s := f.can(t, m.able, "models."+m.field, m.field, "the request has "+m.field)
+		if s != nil && s.Condition != ContractUnknown {
+			return s
+		}
+		if unknown == nil {
+			unknown = s
+		}
 	}
-	return f.can(t, t.Images, "models.images", "images", "the request has images")
+	if unknown == nil && n.Other != "" && !f.asked(t) {
+		unknown = notKnown("tiers.model", "nobody knows whether %s can do what the request has or asks for (%s)", t.Model, n.Other)
+	}
+	return unknown
 }
 
-// can asks for an ability. The model that was asked can do what it was asked for.
+// asked reports whether a tier has the model that was asked, which can do what it was asked for.
+func (f *Facts) asked(t *Tier) bool { return t.Model != "" && t.Model == f.From.Model }
+
+// can asks for an ability.
 func (f *Facts) can(t *Tier, able Answer, rule, field, why string) *Skipped {
 	switch {
-	case able == Yes || t.Model != "" && t.Model == f.From.Model && able == NotSaid:
+	case able == Yes, able == NotSaid && f.asked(t):
 		return nil
 	case able == No:
 		return mismatch(rule, "%s, and models.%s has %s: false", why, t.Model, field)
@@ -128,15 +161,24 @@ func (f *Facts) can(t *Tier, able Answer, rule, field, why string) *Skipped {
 
 const contextRule = "models.context_tokens"
 
-// context asks whether request and answer fit, by their estimate.
+// context asks whether request and answer fit. Where what is rather too high an estimate goes beyond a tier's room, and that is less than
+// the first one's, it is not known; a tier with as much room is no worse a place than the first, which estimates do not bind.
 func (f *Facts) context(t *Tier, _ *Policy) *Skipped {
 	switch {
 	case t.ContextTokens == 0 && t.Model != f.From.Model:
 		return notKnown(contextRule, "nobody has said how much %s reads (models.%s.context_tokens)", t.Model, t.Model)
-	case t.ContextTokens > 0 && t.Tokens > t.ContextTokens:
-		return mismatch(contextRule, "its context is too small: about %d tokens do not fit the %d of %s", t.Tokens, t.ContextTokens, t.Model)
+	case t.ContextTokens == 0:
+		return nil
+	case t.Least > t.ContextTokens:
+		return tooLong(t)
+	case t.Tokens <= t.ContextTokens, f.From.ContextTokens > 0 && f.From.ContextTokens <= t.ContextTokens:
+		return nil
 	}
-	return nil
+	return notKnown(contextRule, "whether about %d tokens fit the %d of %s is not known", t.Tokens, t.ContextTokens, t.Model)
+}
+
+func tooLong(t *Tier) *Skipped {
+	return mismatch(contextRule, "its context is too small: %d tokens or more do not fit the %d of %s", t.Least, t.ContextTokens, t.Model)
 }
 
 // costs are the classes of cost that have an order.

@@ -18,7 +18,7 @@ type Action string
 const (
 	// None: there is no further tier.
 	None Action = "none"
-	// Denied: a rule says that no other tier answers this failure, whatever the tiers are.
+	// Denied: a rule says that no other tier answers this failure, whatever the tiers are; or each that is left is past.
 	Denied Action = "denied"
 	// Next: Decision.Tier keeps the contract.
 	Next Action = "next"
@@ -54,14 +54,22 @@ type Tier struct {
 	DataBoundary          string
 	ContextTokens         int64
 	Tools, Images, Schema Answer
+	Audio, Video, Files   Answer
 	Parallel              Answer // several tools at once
 	// Cost is what the call is expected to cost there, in billionths of a US dollar, where Priced.
 	Cost   int64
 	Priced bool
-	// Tokens are those of request and answer there, estimated.
+	// Tokens are those of request and answer there, by an estimate that is rather too high.
 	Tokens int64
+	// Least are those that there will be at least, as far as that can be told from a text: what does not fit by them does not fit.
+	Least int64
 	// Lack is what it cannot be called without, whatever the contract; nil: nothing.
 	Lack *Lack
+	// Ready says the same of what costs something to find out; nil: nothing is left to ask. It is asked of a tier whose turn it is, and says
+	// the same each time.
+	Ready func() *Lack
+	// Past says why the call does not come to it any more: it was there. That is no part of the contract; nil: it may be asked.
+	Past *Lack
 }
 
 // Lack says why a tier cannot be called, by the policy's field Rule.
@@ -71,6 +79,9 @@ type Lack struct{ Rule, Reason string }
 type Needs struct {
 	Wire                  string // its own format
 	Tools, Images, Schema bool
+	Audio, Video, Files   bool
+	// Other names content, of the request or wanted in the answer, that nobody has said anything about; "": none.
+	Other string
 	// Held says that it names what its provider keeps for it, which no other provider has.
 	Held string
 	// Home is the provider that keeps it, the first that reads the request as it came; "": that of the first tier.
@@ -178,6 +189,9 @@ func Start(f *Facts, p *Policy) Decision {
 	first := &f.Later[0]
 	s := f.begins(first, p)
 	if s == nil {
+		if d, ok := f.roomier(first, p); ok {
+			return d
+		}
 		return Decision{Action: Next, Tier: first.Name, Rule: "tiers", Reason: first.Name + " is the first tier"}
 	}
 	d := Decision{Rule: s.Rule, Skipped: []Skipped{*s}}
@@ -195,18 +209,38 @@ func Start(f *Facts, p *Policy) Decision {
 }
 
 // begins says why a call cannot begin at the first tier, nil where it can. Its own model can do what it was asked for unless somebody
-// says that it cannot, and what it costs is bounded where that is reserved. That a request is too long is an estimate: alone
-// it keeps nobody from asking the only tier that there is.
+// says that it cannot, and what it costs is bounded where that is reserved.
 func (f *Facts) begins(t *Tier, p *Policy) *Skipped {
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.lack, f.shape, f.tools, f.schema, f.images, f.context} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.tools, f.schema, f.media} {
 		s := ask(t, p)
-		if s == nil || s.Condition == ContractUnknown || s.Rule == contextRule && len(f.Later) == 1 {
+		if s == nil || s.Condition == ContractUnknown {
 			continue
 		}
 		s.Tier = t.Name
 		return s
 	}
 	return nil
+}
+
+// roomier is the decision for a later tier where the request is too long for the first. How long it is, is an estimate, and the
+// provider knows better: it moves a call that goes elsewhere freely, and keeps none from a tier that it would be sent to if that were the only one.
+func (f *Facts) roomier(first *Tier, p *Policy) (Decision, bool) {
+	if !p.Allowed || first.ContextTokens == 0 {
+		return Decision{}, false
+	}
+	s := f.context(first, p)
+	if mutant.On("estimate-binds-the-first") && first.Tokens > first.ContextTokens {
+		s = tooLong(first)
+	}
+	if s == nil || s.Condition == ContractUnknown {
+		return Decision{}, false
+	}
+	s.Tier = first.Name
+	rest := *f
+	rest.Later = f.Later[1:]
+	d := rest.among(p)
+	d.Skipped = append([]Skipped{*s}, d.Skipped...)
+	return d, d.Action == Next && !d.Approval
 }
 
 // denied says whether no tier at all may answer.
@@ -249,9 +283,9 @@ func (d Decision) closed() Decision {
 	switch {
 	case first(ContractUnknown):
 		d.Action = Unknown
-	case first(ContractMismatch):
-	default:
-		first(BoundaryMismatch)
+	case first(ContractMismatch), first(BoundaryMismatch):
+	case first(""):
+		d.Action = Denied
 	}
 	return d
 }

@@ -72,8 +72,8 @@ func TestContract(t *testing.T) {
 			f.Needs.Held, f.Needs.Home, t.Provider = "thinking", "flash", "pro"
 		}, fallback.Mismatch, "fallback_contract_mismatch", "tiers.provider"},
 		"tools":    {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, yes }, fallback.Next, "", "tiers"},
-		"no tools": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, no }, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
-		"tools?":   {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, unsaid }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_equivalent_tools"},
+		"no tools": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, no }, fallback.Mismatch, "fallback_contract_mismatch", "models.tools"},
+		"tools?":   {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Tools, t.Tools = true, unsaid }, fallback.Unknown, "fallback_contract_unknown", "models.tools"},
 		"the same model": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.Needs.Tools, t.Model, t.ContextTokens = true, "pro-1", 0
 		}, fallback.Next, "", "tiers"},
@@ -87,14 +87,31 @@ func TestContract(t *testing.T) {
 		"lacks": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			t.Lack = &fallback.Lack{Rule: "tiers.prompt", Reason: "no"}
 		}, fallback.Mismatch, "fallback_contract_mismatch", "tiers.prompt"},
+		"been there": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Images, t.Past = true, &fallback.Lack{Rule: "retry.max_attempts", Reason: "no more"}
+		}, fallback.Denied, "", "retry.max_attempts"},
 		"reviewed": {func(f *fallback.Facts, _ *fallback.Tier, p *fallback.Policy) { f.Needs.Images, p.Reviewed = true, true }, fallback.Next, "", "tiers"},
 		"no matter": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
 			f.Needs.Tools, t.Tools, p.Tools = true, no, false
 		}, fallback.Next, "", "tiers"},
-		"schema?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Schema = true }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_schema_match"},
+		"schema?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Schema = true }, fallback.Unknown, "fallback_contract_unknown", "models.json_schema"},
 		"images?":  {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Images = true }, fallback.Unknown, "fallback_contract_unknown", "models.images"},
-		"too long": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.Tokens = 1001 }, fallback.Mismatch, "fallback_contract_mismatch", "models.context_tokens"},
-		"window?":  {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.ContextTokens = 0 }, fallback.Unknown, "fallback_contract_unknown", "models.context_tokens"},
+		"too long": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.Tokens, t.Least = 2000, 1001 }, fallback.Mismatch, "fallback_contract_mismatch", "models.context_tokens"},
+		"too long?": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.ContextTokens, t.Tokens, t.Least = 1001, 1001, 1000
+		}, fallback.Unknown, "fallback_contract_unknown", "models.context_tokens"},
+		"as long as the first": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.Tokens, t.Least = 1001, 1000 }, fallback.Next, "", "tiers"},
+		"run there":            {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Hosted = "web_search_options" }, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_equivalent_tools"},
+		"audio?":               {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Audio = true }, fallback.Unknown, "fallback_contract_unknown", "models.audio"},
+		"no video": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Audio, f.Needs.Video, t.Video = true, true, no
+		}, fallback.Mismatch, "fallback_contract_mismatch", "models.video"},
+		"files":       {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Files, t.Files = true, yes }, fallback.Next, "", "tiers"},
+		"never heard": {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.Needs.Other = "hologram" }, fallback.Unknown, "fallback_contract_unknown", "tiers.model"},
+		"heard by the model": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Other, f.Needs.Audio, t.Model = "hologram", true, "pro-1"
+		}, fallback.Next, "", "tiers"},
+		"window?": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.ContextTokens = 0 }, fallback.Unknown, "fallback_contract_unknown", "models.context_tokens"},
 		"elsewhere": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
 			f.From.DataBoundary, t.DataBoundary = "eu", "us"
 		}, fallback.Mismatch, "data_boundary_mismatch", "fallback.require_data_boundary_match"},
@@ -176,7 +193,10 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// A call begins at its first tier unless that one cannot keep what is asked; what is only an estimate stands in nobody's way who has no choice.
+// long makes a request one of so many tokens at least, and of more by the estimate that is rather too high.
+func long(t *fallback.Tier, least int64) { t.Tokens, t.Least = least*5/3, least }
+
+// A call begins at its first tier unless that one cannot keep what is asked; how long it is, is an estimate: it moves a call that finds room elsewhere, and refuses none.
 func TestStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(f *fallback.Facts, p *fallback.Policy)
@@ -185,12 +205,15 @@ func TestStart(t *testing.T) {
 		rule    string
 		skipped int
 	}{
-		"usual":        {func(*fallback.Facts, *fallback.Policy) {}, fallback.Next, "pro", "tiers", 0},
-		"nobody knows": {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Tools = true }, fallback.Next, "pro", "tiers", 0},
-		"too long":     {func(f *fallback.Facts, _ *fallback.Policy) { f.Later[0].Tokens = 5000 }, fallback.Next, "flash", "tiers", 1},
-		"all too long": {func(f *fallback.Facts, _ *fallback.Policy) { f.Later[0].Tokens, f.Later[1].Tokens = 5000, 5000 }, fallback.Mismatch, "", "models.context_tokens", 2},
-		"alone":        {func(f *fallback.Facts, _ *fallback.Policy) { f.Later = f.Later[:1]; f.Later[0].Tokens = 5000 }, fallback.Next, "pro", "tiers", 0},
-		"blind":        {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Images, f.Later[0].Images = true, fallback.No }, fallback.Unknown, "", "models.images", 2},
+		"usual":                     {func(*fallback.Facts, *fallback.Policy) {}, fallback.Next, "pro", "tiers", 0},
+		"nobody knows":              {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Tools = true }, fallback.Next, "pro", "tiers", 0},
+		"too long":                  {func(f *fallback.Facts, _ *fallback.Policy) { long(&f.Later[0], 5000) }, fallback.Next, "flash", "tiers", 1},
+		"may be long":               {func(f *fallback.Facts, _ *fallback.Policy) { long(&f.Later[0], 1000) }, fallback.Next, "pro", "tiers", 0},
+		"all too long":              {func(f *fallback.Facts, _ *fallback.Policy) { long(&f.Later[0], 5000); long(&f.Later[1], 5000) }, fallback.Next, "pro", "tiers", 0},
+		"alone":                     {func(f *fallback.Facts, _ *fallback.Policy) { f.Later = f.Later[:1]; long(&f.Later[0], 5000) }, fallback.Next, "pro", "tiers", 0},
+		"too long, not allowed":     {func(f *fallback.Facts, p *fallback.Policy) { long(&f.Later[0], 5000); p.Allowed = false }, fallback.Next, "pro", "tiers", 0},
+		"too long, its owner asked": {func(f *fallback.Facts, p *fallback.Policy) { long(&f.Later[0], 5000); p.Approval = true }, fallback.Next, "pro", "tiers", 0},
+		"blind":                     {func(f *fallback.Facts, _ *fallback.Policy) { f.Needs.Images, f.Later[0].Images = true, fallback.No }, fallback.Unknown, "", "models.images", 2},
 		"blind, seeing": {func(f *fallback.Facts, _ *fallback.Policy) {
 			f.Needs.Images, f.Later[0].Images, f.Later[1].Images = true, fallback.No, fallback.Yes
 		}, fallback.Next, "flash", "tiers", 1},

@@ -23,6 +23,7 @@ type entry struct {
 
 	line   *line           // nil: in a worker's hands
 	in     *ranked[*entry] // of its line
+	late   *alarm          // of its last call; nil where it has none
 	pos    int
 	looked bool   // somebody has had it looked at while a worker had it
 	sweep  uint64 // the last one that found it in the log, or that was going on when it came

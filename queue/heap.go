@@ -40,11 +40,13 @@ func (r *ranked[T]) add(x T)    { heap.Push(r, x) }
 func (r *ranked[T]) remove(x T) { heap.Remove(r, *r.place(x)-1) }
 func (r *ranked[T]) moved(x T)  { heap.Fix(r, *r.place(x)-1) }
 
-// alarm is a moment at which something of the schedule changes by itself: a line has a job whose time comes, or a way opens.
+// alarm is a moment at which something of the schedule changes by itself: a line has a job whose time comes, a way opens, or a job has
+// its last call.
 type alarm struct {
 	at   int64 // microseconds
 	line *line
 	way  *way
+	job  *entry
 	pos  int
 }
 

@@ -53,7 +53,10 @@ func standing() ranked[*line] {
 
 // lineOf finds or makes the line of a job.
 func (q *Queue) lineOf(head *ledger.Intent, crashes int) *line {
-	k := lineKey{wayKeyOf(head), head.OwnerKey, q.lastChance(head, crashes)}
+	return q.lineAt(lineKey{wayKeyOf(head), head.OwnerKey, q.lastChance(head, crashes)}, head)
+}
+
+func (q *Queue) lineAt(k lineKey, head *ledger.Intent) *line {
 	if l := q.lines[k]; l != nil {
 		return l
 	}
@@ -134,6 +137,7 @@ func (q *Queue) push(l *line, e *entry) {
 	l.way.waiting++
 	q.waiting++
 	q.set(&l.alarm, l.later.first().readyAt)
+	q.expect(e)
 }
 
 // promote moves those of a line whose time has come.
@@ -163,6 +167,10 @@ func (q *Queue) pull(e *entry) {
 	l, ready := e.line, e.in == &e.line.ready
 	e.in.remove(e)
 	e.line, e.in = nil, nil
+	if e.late != nil {
+		q.unset(e.late)
+		e.late = nil
+	}
 	l.way.waiting--
 	q.waiting--
 	if ready {

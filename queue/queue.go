@@ -53,6 +53,8 @@ type Job struct {
 	Life intent.Life
 	// Rules are those that it was taken by.
 	Rules Rules
+	// Spent says that its attempts are used up, so that another way is all that is left to it (Config.Elsewhere).
+	Spent bool
 	// Request and Header are the bodies that it was submitted with, where they are still at hand; nil: the log has them.
 	Request, Header *ledger.Body
 }
@@ -71,6 +73,9 @@ type Config struct {
 	// Whose the job is, and what it is on record with beside what it asks for, must not matter to it. Its word is good for half
 	// a minute at most, or until Reopen.
 	Barred func(*ledger.Intent) (wait time.Duration, probe bool)
+	// Elsewhere reports whether a job like this one may go another way than that which Barred is about, where it would end otherwise: behind
+	// LastCall, and with its attempts used up (Job.Spent). Nil: never.
+	Elsewhere func(*ledger.Intent) bool
 	// Takes says which jobs are this queue's, by their head. No two queues of one Log take the same job. Nil: all.
 	Takes func(*ledger.Intent) bool
 	// Others is given what a sweep of the log finds that is not this queue's, for the queue that it feeds. Nil: nobody.
@@ -146,6 +151,9 @@ func New(c Config) *Queue {
 	}
 	if c.Barred == nil {
 		c.Barred = func(*ledger.Intent) (time.Duration, bool) { return 0, false }
+	}
+	if c.Elsewhere == nil {
+		c.Elsewhere = func(*ledger.Intent) bool { return false }
 	}
 	if c.Takes == nil {
 		c.Takes = func(*ledger.Intent) bool { return true }

@@ -80,7 +80,7 @@ func (q *Queue) choose(now time.Time) *line {
 			q.stand(l, g)
 			continue
 		}
-		if !q.bar(w, now) {
+		if l.key.called || !q.bar(w, now) {
 			return l
 		}
 	}
@@ -90,7 +90,11 @@ func (q *Queue) choose(now time.Time) *line {
 func (q *Queue) ring(now time.Time) {
 	for at := now.UnixMicro(); !q.alarms.empty() && q.alarms.first().at <= at; {
 		a := q.alarms.first()
-		if a.way == nil {
+		switch {
+		case a.job != nil:
+			q.call(a.job, at)
+			continue
+		case a.way == nil:
 			q.promote(a.line, at)
 			continue
 		}

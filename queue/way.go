@@ -10,10 +10,14 @@ import (
 )
 
 // wayKey is all that a bar can tell jobs apart by. Whose they are is no part of it: owners may be as many as jobs.
-type wayKey struct{ tenant, workflow, provider, path, endpoint, model, trigger string }
+type wayKey struct {
+	tenant, workflow, provider, path, endpoint, model, trigger string
+	// called marks those that have had their last call.
+	called bool
+}
 
 func wayKeyOf(head *ledger.Intent) wayKey {
-	return wayKey{head.Tenant, head.Workflow, head.Provider, head.Path, head.Endpoint, head.RequestedModel, head.Trigger}
+	return wayKey{head.Tenant, head.Workflow, head.Provider, head.Path, head.Endpoint, head.RequestedModel, head.Trigger, false}
 }
 
 // way is where the jobs of some lines go to: a bar holds all of them or none.

@@ -89,7 +89,7 @@ func (q *Queue) do(ctx context.Context, e *entry, h hands) *ledger.Record {
 	case err != nil || !leased:
 		return nil // somebody else has it, it was cancelled, or its time is over
 	}
-	if q.exhausted(j) {
+	if j.Spent = q.exhausted(j); j.Spent && (q.crashed(j) || !q.Elsewhere(op.Head()) || mutant.On("used-up-is-the-end")) {
 		q.settle(j, decision.MaxAttemptsExhausted, "lanes.background_retry.max_attempts", fmt.Sprintf("%d attempts were made and %d workers died with it",
 			op.Status().Attempt-j.Life.Attempts, op.Status().Crashes-j.Life.Crashes))
 		return nil
@@ -145,6 +145,11 @@ func (q *Queue) lease(ctx context.Context, j *Job, fresh bool) (leased bool, err
 	return err == nil, err
 }
 
+// crashed reports whether its crashes alone end it.
+func (q *Queue) crashed(j *Job) bool {
+	return j.Op.Status().Crashes-j.Life.Crashes >= j.Rules.MaxAttempts
+}
+
 // exhausted reports whether the generation's attempts or crashes are used up: a job that kills its workers ends, and a
 // lost worker uses up no attempt (semantics 10).
 func (q *Queue) exhausted(j *Job) bool {
@@ -177,6 +182,10 @@ func short(s string) string {
 // finish does what is left of a job that its worker has left leased.
 func (q *Queue) finish(j *Job, rest Rest) {
 	st := j.Op.Status()
+	if j.Spent && st.LeaseOwner != "" && rest.Condition == decision.MaxAttemptsExhausted {
+		q.settle(j, rest.Condition, rest.Rule, rest.Reason)
+		return
+	}
 	if st.LeaseOwner == "" || st.State != ledger.Created && (st.State != ledger.Dispatched || st.ReadyAt.IsZero()) {
 		return
 	}

@@ -74,6 +74,8 @@ type decoder interface {
 	used() Usage
 	// over is true once the answer has ended: what follows says nothing.
 	over() bool
+	// refused is true once the far side has refused an answer of which it has said nothing.
+	refused() bool
 	// close is called at the end of a stream. Its error is ErrCut if the answer was not finished.
 	close() error
 }
@@ -186,7 +188,10 @@ func (o *origin) mismatch(field, rule string) error {
 	return &Mismatch{From: o.call.To, To: o.call.From, Field: field, Rule: rule}
 }
 
-func (o *origin) over() bool  { return o.ended }
+func (o *origin) over() bool { return o.ended }
+func (o *origin) refused() bool {
+	return o.begun && o.last.finish == refused && !o.aside && o.calls == 0
+}
 func (o *origin) used() Usage { return o.last.usage.public() }
 
 // end ends the answer. A model that called a tool waits for it, whatever word its server has for that.

@@ -90,8 +90,8 @@ func (c *Call) report(v value, status int) *Fault {
 			f.Kind = k
 		}
 	}
-	if f.Kind == "" {
-		f.Kind = kindOf(status)
+	if k := kindOf(status); f.Kind == "" || common[f.Kind] && status >= 400 {
+		f.Kind = k
 	}
 	if f.Message == "" {
 		f.Message = "the provider gave no message"
@@ -118,6 +118,9 @@ var kinds = map[string]Kind{
 	"timeout_error":             TimedOut, "DEADLINE_EXCEEDED": TimedOut,
 	"api_error": Server, "server_error": Server, "INTERNAL": Server, "UNKNOWN": Server,
 }
+
+// common are the kinds whose words APIs say of very different failures: there the status says more.
+var common = map[Kind]bool{Invalid: true, Server: true}
 
 func kindOf(status int) Kind {
 	switch status {
@@ -166,9 +169,10 @@ var clientErrors = map[API]map[Kind]struct {
 	},
 }
 
-// status is what the client's API answers an error of that kind with. A 502 stays one: it says that a gateway failed.
+// status is what the client's API answers an error of that kind with. What says more than its kind stays, where every client knows it: 502, 422
+// and 408.
 func (c *Call) status(k Kind, status int) int {
-	if k == Server && status == 502 {
+	if own := k == Server && status == 502 || k == Invalid && status == 422 || k == TimedOut && status == 408; own {
 		return status
 	}
 	return clientErrors[c.From][k].status

@@ -43,6 +43,23 @@ func TestFault(t *testing.T) {
 			TimedOut, 504, `{"type":"error","error":{"type":"timeout_error","message":"late"}}`},
 		{AnthropicMessages, GeminiGenerate, 503, `{"error":{"code":503,"message":"busy","status":"UNAVAILABLE"}}`,
 			Overloaded, 529, `{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`},
+		// A common word says less than the status.
+		{AnthropicMessages, OpenAIChat, 403, `{"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}}`,
+			Permission, 403, `{"type":"error","error":{"type":"permission_error","message":"no"}}`},
+		{AnthropicMessages, OpenAIChat, 413, `{"error":{"message":"big","type":"invalid_request_error","param":null,"code":null}}`,
+			TooLarge, 413, `{"type":"error","error":{"type":"request_too_large","message":"big"}}`},
+		{OpenAIChat, AnthropicMessages, 408, `{"type":"error","error":{"type":"invalid_request_error","message":"late"}}`,
+			TimedOut, 408, `{"error":{"message":"late","type":"server_error","param":null,"code":null}}`},
+		{OpenAIChat, AnthropicMessages, 422, `{"type":"error","error":{"type":"invalid_request_error","message":"what"}}`,
+			Invalid, 422, `{"error":{"message":"what","type":"invalid_request_error","param":null,"code":null}}`},
+		{OpenAIChat, GeminiGenerate, 413, `{"error":{"code":413,"message":"big","status":"INVALID_ARGUMENT"}}`,
+			TooLarge, 413, `{"error":{"message":"big","type":"invalid_request_error","param":null,"code":null}}`},
+		{AnthropicMessages, OpenAIChat, 529, `{"error":{"message":"busy","type":"server_error","param":null,"code":null}}`,
+			Overloaded, 529, `{"type":"error","error":{"type":"overloaded_error","message":"busy"}}`},
+		{OpenAIChat, AnthropicMessages, 503, `{"type":"error","error":{"type":"api_error","message":"busy"}}`,
+			Overloaded, 503, `{"error":{"message":"busy","type":"service_unavailable_error","param":null,"code":"server_is_overloaded"}}`},
+		{AnthropicMessages, OpenAIChat, 400, `{"error":{"message":"long","type":"invalid_request_error","param":null,"code":"context_length_exceeded"}}`,
+			Invalid, 400, `{"type":"error","error":{"type":"invalid_request_error","message":"long"}}`},
 	} {
 		c := newCall(t, f.from, f.to)
 		got := c.Fault(f.status, []byte(f.body))

@@ -134,7 +134,7 @@ func (w *schemaWalk) objects(v value, at string) {
 		return
 	}
 	if w.closed && string(v.get("additionalProperties")) != "false" {
-		w.fail(at, w.who+" demands additionalProperties: false of every object")
+		w.fail(at, w.who+" demands additionalProperties: false of every object of a schema: write it there")
 	}
 	if !w.required {
 		return

@@ -73,13 +73,18 @@ func (e *Events) Close() ([]byte, error) {
 }
 
 // Broken ends a stream whose connection broke off. An error that the far side was about to report is told as by Close; else,
-// unless the client has its whole answer, the error is ErrCut: what came is not the answer, however near to its end it was.
+// unless the client has its whole answer, the error is ErrCut: what came is not the answer, however near to its end it was. A refusal
+// without content is whole as soon as it is said.
 func (e *Events) Broken() ([]byte, error) {
 	e.out = e.out[:0]
 	if e.err == nil {
 		e.settle(e.unsaid())
 	}
-	if e.err == nil && !e.d.over() {
+	switch {
+	case e.err != nil || e.d.over():
+	case e.d.refused():
+		e.err = e.d.close()
+	default:
 		e.err = ErrCut
 	}
 	return e.out, e.err

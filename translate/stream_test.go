@@ -347,6 +347,43 @@ func TestBroken(t *testing.T) {
 	}
 }
 
+// A refusal of which nothing else was said is known as soon as it is there, whatever becomes of the connection; behind content it ends
+// what may have been more.
+func TestBrokenRefusal(t *testing.T) {
+	for _, c := range []struct {
+		from, to            API
+		begin, text, refuse string
+	}{
+		{OpenAIChat, AnthropicMessages, `{"type":"message_start","message":{"id":"m","model":"c","usage":{"input_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":"a"}}`,
+			`{"type":"message_delta","delta":{"stop_reason":"refusal"},"usage":{"output_tokens":1}}`},
+		{OpenAIChat, GeminiGenerate, `{"responseId":"r","candidates":[]}`, `{"responseId":"r","candidates":[{"content":{"parts":[{"text":"a"}]}}]}`,
+			`{"responseId":"r","candidates":[{"finishReason":"SAFETY"}]}`},
+		{OpenAIChat, GeminiGenerate, `{"responseId":"r","candidates":[]}`, `{"responseId":"r","candidates":[{"content":{"parts":[{"text":"a"}]}}]}`,
+			`{"responseId":"r","promptFeedback":{"blockReason":"SAFETY"}}`},
+		{AnthropicMessages, OpenAIChat, `{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}`, `{"id":"c","choices":[{"index":0,"delta":{"content":"a"}}]}`,
+			`{"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"content_filter"}]}`},
+	} {
+		for _, content := range []bool{false, true} {
+			e := newCall(t, c.from, c.to).Events()
+			stream := "data: " + c.begin + "\n\n"
+			if content {
+				stream += "data: " + c.text + "\n\n"
+			}
+			out, err := e.Feed([]byte(stream + "data: " + c.refuse + "\n\ndata: {\"half"))
+			told := string(out)
+			if err != nil {
+				t.Fatalf("%s: %v", c.refuse, err)
+			}
+			out, err = e.Broken()
+			got := listen(t, c.from, told+string(out))
+			if errors.Is(err, ErrCut) != content || err != nil && !content || got.Ended == content || got.Error != "" {
+				t.Errorf("%v %s, content %v: %v, told %+v", c.from, c.refuse, content, err, got)
+			}
+		}
+	}
+}
+
 // An event that is too long ends the stream; what is held never exceeds the bound.
 func TestEventBound(t *testing.T) {
 	opts := options(GeminiGenerate)

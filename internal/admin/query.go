@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// credentialParameters may stand in any query: they prove who calls, as Gemini's clients do it (gateway.Credential).
+// credentialParameters may stand in any query: they prove who calls, as Gemini's clients do it (gateway.Guard.Credential).
 var credentialParameters = []string{"key", "access_token", "api_key"}
 
 // listParameters are those of a listing.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,7 +90,6 @@ func (f *evalFlags) add(cmd *cobra.Command) {
 	s.Float64Var(&f.steps.To, "to", 0.99, "with --threshold: the last")
 	s.Float64Var(&f.steps.Step, "step", 0.01, "with --threshold: from one to the next")
 	cmd.MarkFlagsMutuallyExclusive("json", "markdown")
-	cmd.MarkFlagsMutuallyExclusive("file", "threshold")
 }
 
 // ofSet and ofSweep are flags that mean something in one of the two alone.
@@ -100,6 +100,9 @@ var (
 
 // check refuses values that cannot be.
 func (f *evalFlags) check(cmd *cobra.Command) error {
+	if f.file != "" && f.threshold {
+		return usagef("--file sends prompts to tiers, --threshold sweeps over pairs of questions: write one of the two; pairs of your own are --pairs")
+	}
 	foreign, needs := ofSweep, "--threshold"
 	if f.threshold {
 		foreign, needs = ofSet, "--file"
@@ -124,6 +127,24 @@ func (f *evalFlags) check(cmd *cobra.Command) error {
 	}
 	if dir, err := os.Stat(filepath.Dir(f.out)); err != nil || !dir.IsDir() {
 		return usagef("--out: there is no folder %s", filepath.Dir(f.out))
+	}
+	return f.outIsNew(cmd)
+}
+
+// outIsNew refuses a report in the place of what it is made from: that would be lost.
+func (f *evalFlags) outIsNew(cmd *cobra.Command) error {
+	out, err := os.Stat(f.out)
+	if err != nil || !out.Mode().IsRegular() {
+		return nil
+	}
+	for _, name := range []string{f.file, f.pairs, cmp.Or(f.config, configHere)} {
+		read, err := os.Stat(name)
+		if in, ok := cmd.InOrStdin().(*os.File); name == "-" && ok {
+			read, err = in.Stat()
+		}
+		if err == nil && os.SameFile(out, read) {
+			return usagef("--out: %s is read by this command and would be overwritten; name another file", f.out)
+		}
 	}
 	return nil
 }

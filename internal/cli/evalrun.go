@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -84,7 +85,7 @@ func (f *evalFlags) allowed(cmd *cobra.Command, total spend.Amount, unpriced boo
 	case "y", "yes":
 		return nil
 	case "":
-		if err != nil { // /dev/null looks like a terminal, too
+		if err != nil {
 			return errNobodyAsked
 		}
 	}
@@ -94,7 +95,12 @@ func (f *evalFlags) allowed(cmd *cobra.Command, total spend.Amount, unpriced boo
 // reads reports whether somebody types what is read.
 func reads(r io.Reader) bool {
 	f, ok := r.(*os.File)
-	return ok && terminal(f)
+	if !ok || !terminal(f) {
+		return false
+	}
+	in, err := f.Stat()
+	none, no := os.Stat(os.DevNull) // a device of characters, too
+	return err == nil && (no != nil || !os.SameFile(in, none))
 }
 
 // send makes the calls, and prints what there is however it ends.
@@ -106,9 +112,13 @@ func (f *evalFlags) send(cmd *cobra.Command, p *eval.Plan) error {
 		at := run.Progress()
 		return fmt.Sprintf("%d of %d calls, %d failed, %s", at.Done, at.Calls, at.Failed, at.Spent)
 	})
-	err := run.Do(ctx, nil)
+	why := &causes{count: map[string]int{}}
+	err := run.Do(ctx, slog.New(why))
 	end()
 	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	if err := why.tell(cmd.ErrOrStderr()); err != nil {
 		return err
 	}
 	r := run.Report(said(f.file))

@@ -60,6 +60,7 @@ func (a *question) flags(cmd *cobra.Command) {
 	f.StringVar(&a.transport, "transport", "", "no answer came: reset, refused, timeout, eof, dns, or the error's words")
 	f.StringVar(&a.sent, "sent", "", "what of the request had left: none, partial or all (default all; refused and dns: none)")
 	f.Int64Var(&a.received, "received", 0, "bytes of the answer that had come")
+	f.StringVar(&a.q.Tier, "tier", "", "tier that the attempt was made at (default by --provider and --model, else where the call begins)")
 	f.IntVar(&a.q.Attempt, "attempt", 1, "which attempt ended so")
 	f.DurationVar(&a.remaining, "remaining", unsaid, "what is left of the budget (default timeouts.total)")
 	f.Lookup("remaining").DefValue = "0s" // of which help says nothing

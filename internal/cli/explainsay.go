@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/decision"
+	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/explain"
 	"github.com/holdfast-ai/holdfast/signal"
 )
@@ -60,7 +61,11 @@ func sayAnswer(line func(name, text string), x *explain.Explanation) {
 		line("", "“"+clean(x.Signal.Message, 100)+"”")
 	}
 	line("outcome", sayOutcome(x))
-	line("attempt", fmt.Sprintf("%d of %d, %s of the budget left", x.Attempt, x.MaxAttempts, span(milliseconds(x.RemainingMS))))
+	at := ""
+	if x.Tier != "" {
+		at = " at tier " + x.Tier
+	}
+	line("attempt", fmt.Sprintf("%d of %d%s, %s of the budget left", x.Attempt, x.MaxAttempts, at, span(milliseconds(x.RemainingMS))))
 	for i := range x.Decisions {
 		sayDecision(line, &x.Decisions[i])
 	}
@@ -106,6 +111,7 @@ func sayDecision(line func(name, text string), d *explain.Decision) {
 	}
 	line("decision", text)
 	switch {
+	case d.NextTier != "":
 	case d.Action == decision.Fail && d.MaxDelayMS > 0:
 		line("  delay", "the client is told to wait "+span(milliseconds(d.MaxDelayMS)))
 	case d.MaxDelayMS > 0:
@@ -135,6 +141,12 @@ func sayFallback(line func(name, text string), name string, f *explain.Fallback)
 	for i := range f.Skipped {
 		s := &f.Skipped[i]
 		line("  tier "+s.Tier, s.Reason+" ["+s.Rule+"], condition "+s.Condition)
+		if i < len(f.Places) {
+			line("  line", f.Places[i].Say())
+		}
+	}
+	if len(f.Skipped) > 0 && f.Action != fallback.Next {
+		return // it is the rule of one of them
 	}
 	line("  rule", f.Rule)
 	line("  line", f.Place.Say())

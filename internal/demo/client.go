@@ -51,7 +51,11 @@ func (s *stage) charge(ctx context.Context, to place, name, key string, amount i
 
 // ask asks a model for a streamed answer.
 func (s *stage) ask(to place, name, key string) (*answer, error) {
-	return s.post(s.ctx, to.chat, name, key, map[string]any{"model": "gpt-5", "stream": true,
+	return s.askModel(to, name, key, "gpt-5")
+}
+
+func (s *stage) askModel(to place, name, key, model string) (*answer, error) {
+	return s.post(s.ctx, to.chat, name, key, map[string]any{"model": model, "stream": true,
 		"messages": []map[string]string{{"role": "user", "content": "Why is the sky blue?"}}})
 }
 

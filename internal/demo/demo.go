@@ -49,9 +49,15 @@ type Operation struct {
 const config = `env: demo
 providers:
   openai: {type: openai, base_url: "SIM/v1", api_key: demo}
+  spare: {type: openai, base_url: "SIM/v1", api_key: demo}        # stands for another provider
   shop: {type: openai, base_url: "SIM/tools", api_key: demo}   # charges cards
 workflows:
   payments: {match: {paths: [/charges]}, effect: external}       # changes the world: on_unknown is hold
+  support:                                                       # another tier answers when the first is down
+    match: {models: [gpt-4o]}
+    retry: {max_attempts: 1}
+    timeouts: {first_token: 5s, attempt: 10s, total: 30s, request: 35s}
+    tiers: [{name: first, provider: openai, model: gpt-4o}, {name: second, provider: spare, model: gpt-4o-mini}]
   default: {retry: {base: 10ms, max: 20ms}, breaker: {failure_threshold: 10, reset_timeout: 1s}}
 `
 

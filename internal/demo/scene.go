@@ -56,6 +56,13 @@ var scenes = []scene{
 		play:  outage,
 	},
 	{
+		title: "The provider is down, and another one answers",
+		plot:  "The same outage under a workflow with two tiers, each at a provider of its own.",
+		moral: "Each question is answered, and says by whom: Holdfast-Source, and in Holdfast-Trail why not by the first.",
+		op:    Operation{Name: "second tier", WantCalls: 2 * tierQuestions, WantEffects: tierQuestions},
+		play:  secondTier,
+	},
+	{
 		title: "kill -9 in the middle of a charge",
 		plot:  "The provider has charged the card; the gateway is killed before it hears so. It is started again, and the client asks again.",
 		moral: "It may have happened, so nothing is sent again and nothing is claimed: it is unknown until evidence or a person says.",

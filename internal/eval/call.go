@@ -131,7 +131,7 @@ func (a *answer) read(body io.Reader, began time.Time) error {
 // into puts what an answer says into a result. broke is why its body ended early.
 func (a *answer) into(out *Result, resp *http.Response, broke error) {
 	out.Attempts, _ = strconv.Atoi(resp.Header.Get("Holdfast-Attempts")) // absent: none was made
-	out.FirstMS = a.first
+	out.intent, out.FirstMS = resp.Header.Get("Holdfast-Intent"), a.first
 	if out.Status/100 == 2 && a.streamed() {
 		a.stream(out)
 	} else {

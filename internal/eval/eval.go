@@ -61,6 +61,8 @@ type Result struct {
 
 	FirstMS   *int64 `json:"first_token_ms,omitempty"` // streams: to the first content
 	LatencyMS int64  `json:"latency_ms"`               // to the end of the answer, retries and waits included
+
+	intent string // in the run's own log; "": nothing was begun
 }
 
 // Report is what a set has shown so far.

@@ -9,10 +9,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"reflect"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/internal/canon"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
+	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 )
 
@@ -102,17 +105,61 @@ func readLine(r *bufio.Reader, most int64) (line []byte, size int64, err error) 
 	}
 }
 
-// strict decodes one JSON object with known fields alone.
+// strict decodes one JSON object with known fields alone, spelled as they are written here. Nothing in it is said twice: which of
+// the two is meant, each reader decides by itself.
 func strict(text []byte, v any) error {
+	if _, err := new(canon.Encoder).Append(nil, text, nil); errors.Is(err, canon.ErrDuplicate) {
+		return err
+	}
+	for o := jsonview.Value(text).Object(); ; {
+		key, _, ok := o.Next()
+		if !ok {
+			break
+		}
+		if name := string(key); strings.ToLower(name) != name { // which the decoder would take for the field
+			return fmt.Errorf("unknown field %q", name)
+		}
+	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(v); err != nil {
-		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+		return readable(err, v)
 	}
 	if d.Decode(&struct{}{}) != io.EOF {
 		return errors.New("something follows the object")
 	}
 	return nil
+}
+
+// readable says what is wrong with a line in its own words, not in those of a Go type.
+func readable(err error, v any) error {
+	var kind *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	switch name, unknown := strings.CutPrefix(text, "unknown field "); {
+	case unknown:
+		if near := policy.Nearest(strings.Trim(name, `"`), members(v)); near != "" {
+			return fmt.Errorf("%s; did you mean %s?", text, near)
+		}
+	case errors.As(err, &kind) && kind.Field == "":
+		return fmt.Errorf("it is of type %s, not an object", kind.Value)
+	case errors.As(err, &kind):
+		return fmt.Errorf("its %s is of type %s, not %s", kind.Field, kind.Value, kind.Type.Kind())
+	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("it is no JSON: write one object in a line, its names and texts in double quotes")
+	}
+	return errors.New(text)
+}
+
+// members are the names that a line's type knows.
+func members(v any) (names []string) {
+	t := reflect.TypeOf(v).Elem()
+	for i := range t.NumField() {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // Usual is what lines leave out.
@@ -162,6 +209,8 @@ func (p *Plan) request(text []byte, usual *Usual) (r Request, err error) {
 	switch {
 	case l.Prompt == nil && (len(l.Body) == 0 || l.Body[0] != '{'):
 		return r, fmt.Errorf(lineForms, errors.New("there is no prompt, and no body that is an object"))
+	case l.Prompt != nil && strings.TrimSpace(*l.Prompt) == "":
+		return r, errors.New("its prompt is empty")
 	case l.Prompt != nil && len(l.Body) > 0:
 		return r, errors.New("it has a prompt and a body; one of the two is sent")
 	case l.Prompt == nil && l.System != nil:
@@ -202,7 +251,19 @@ func (p *Plan) parse(r *Request) error {
 			return fmt.Errorf("it names no model, and tier %s has none of its own", p.Tiers[i].Name)
 		}
 	}
+	if field := conversations[r.call.Endpoint]; !r.asks(field) {
+		return fmt.Errorf("it asks nothing: its %s is missing, or empty", field)
+	}
 	return nil
+}
+
+// conversations are where each API has what is asked.
+var conversations = map[string]string{wire.Chat: "messages", wire.Responses: "input", wire.Messages: "messages", wire.Generate: "contents", wire.StreamGenerate: "contents"}
+
+// asks reports whether a request has a conversation, or a prompt that its provider keeps in the place of one.
+func (r *Request) asks(field string) bool {
+	doc := jsonview.Value(r.Body)
+	return doc.Get(field).Filled() || r.call.Endpoint == wire.Responses && doc.Get("prompt").Filled()
 }
 
 // callOf reads a request as the gateway does: a path may begin with a provider's name.

@@ -61,8 +61,8 @@ func TestRequestsOfAllForms(t *testing.T) {
 			`{"max_tokens":4096,"messages":[{"content":"Hi","role":"user"}],"model":"claude-haiku-4-5","system":"Be kind."}`},
 		{"asked", `{"prompt":"Hi","schema":{}}`, Usual{Model: "gpt-5"}, "/v1/responses",
 			`{"input":"Hi","model":"gpt-5","store":false,"text":{"format":{"name":"answer","schema":{},"strict":false,"type":"json_schema"}}}`},
-		{"chat", `{"body":{"model":"x","messages":[]},"path":"/openai/v1/chat/completions"}`, Usual{}, "/openai/v1/chat/completions", `{"model":"x","messages":[]}`},
-		{"chat", `{"body":{"contents":[]},"path":"/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"}`, Usual{}, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", `{"contents":[]}`},
+		{"chat", `{"body":{"model":"x","messages":[{"role":"user","content":"Hi"}]},"path":"/openai/v1/chat/completions"}`, Usual{}, "/openai/v1/chat/completions", `{"model":"x","messages":[{"role":"user","content":"Hi"}]}`},
+		{"chat", `{"body":{"contents":[{}]},"path":"/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"}`, Usual{}, "/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse", `{"contents":[{}]}`},
 	} {
 		p := newPlan(t, twoTiers, c.workflow)
 		got, err := ReadRequests("set", strings.NewReader(c.line), p, c.usual)
@@ -79,13 +79,16 @@ func TestRequestsOfAllForms(t *testing.T) {
 func TestBadLinesAreToldAtOnce(t *testing.T) {
 	p := newPlan(t, twoTiers, "chat")
 	set := strings.Join([]string{`{"prompt":"good"}`, `[]`, ``, `{"prompt":"a"} {}`, `{"body":[]}`, `{"body":{},"system":"s"}`, `{"prompt":"a","path":"/v1/responses"}`,
-		`{"body":{},"path":"no path"}`, `{"body":{},"path":"/v1/models"}`, `{"body":{"conversation":"c"},"path":"/v1/responses"}`, `{"prompt":"a","schema":"s"}`}, "\n")
+		`{"body":{},"path":"no path"}`, `{"body":{},"path":"/v1/models"}`, `{"body":{"conversation":"c"},"path":"/v1/responses"}`, `{"prompt":"a","schema":"s"}`,
+		`{"prompt":"a","prompt":"b"}`, `{"prompt":""}`, `{"prompt":" \n"}`, `{"Prompt":"a"}`, `{"prompt":"a","Prompt":"b"}`, `{"body":{"model":"gpt-5"}}`, `{"body":{"model":"gpt-5","messages":[]}}`,
+		`{"body":{"input":""},"path":"/v1/responses"}`, `{"body":{"messages":[{"role":"user","content":"a","content":"b"}]}}`,
+		`{"prompt":"a","schema":{"type":"nope"}}`, `{"prompt":"a","schema":{"properties":{"a":{"items":{"type":["string","nope"]}}}}}`}, "\n")
 	_, err := ReadRequests("set.jsonl", strings.NewReader(set), p, Usual{})
 	var bad *LinesError
 	if !errors.As(err, &bad) {
 		t.Fatal(err)
 	}
-	want := []int{2, 4, 5, 6, 7, 8, 9, 10, 11}
+	want := []int{2, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22}
 	if len(bad.Faults) != len(want) {
 		t.Fatalf("%d faults, want %d:\n%s", len(bad.Faults), len(want), err)
 	}
@@ -113,7 +116,7 @@ func TestSetsAreBounded(t *testing.T) {
 	if _, err := ReadRequests("set", strings.NewReader(`{"prompt":"a"}`), p, Usual{}); err == nil || !strings.Contains(err.Error(), "--model NAME") {
 		t.Errorf("a prompt without a model: %v", err)
 	}
-	if _, err := ReadRequests("set", strings.NewReader(`{"body":{"messages":[]}}`), p, Usual{}); err == nil || !strings.Contains(err.Error(), "names no model") {
+	if _, err := ReadRequests("set", strings.NewReader(`{"body":{"messages":[{"role":"user","content":"Hi"}]}}`), p, Usual{}); err == nil || !strings.Contains(err.Error(), "names no model") {
 		t.Errorf("a body without a model: %v", err)
 	}
 }
@@ -149,13 +152,13 @@ func TestEstimates(t *testing.T) {
 	p := newPlan(t, twoTiers, "chat")
 	p.Repeat = 2
 	var err error
-	p.Requests, err = ReadRequests("set", strings.NewReader(`{"body":{"model":"x","max_tokens":1000,"messages":[]}}`), p, Usual{})
+	p.Requests, err = ReadRequests("set", strings.NewReader(`{"body":{"model":"x","max_tokens":1000,"messages":[{}]}}`), p, Usual{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := p.Estimate()
-	// 45 bytes are 15 tokens; gpt-5 takes 1.25 and 10, gpt-5-mini 0.25 and 2 USD per million, twice each.
-	pro, flash := 2*spend.USD((15*1.25+1000*10)/1e6), 2*spend.USD(((15+3)*0.25+100*2)/1e6)
+	// 47 bytes are 16 tokens; gpt-5 takes 1.25 and 10, gpt-5-mini 0.25 and 2 USD per million, twice each.
+	pro, flash := 2*spend.USD((16*1.25+1000*10)/1e6), 2*spend.USD(((16+3)*0.25+100*2)/1e6)
 	if e.Tiers[0] != pro || e.Tiers[1] != flash || e.Total != e.Tiers[0]+e.Tiers[1] || e.Unpriced != nil {
 		t.Errorf("%+v, want %s and %s", e, pro, flash)
 	}

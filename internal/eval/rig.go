@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/route"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
@@ -76,6 +77,35 @@ func (r *rig) serve() {
 	r.server = &http.Server{Handler: r.gateway, ErrorLog: log.New(io.Discard, "", 0)}
 	r.running.Go(func() { _ = r.server.Serve(r.pipes) })
 	r.client = &http.Client{Transport: &http.Transport{DialContext: r.pipes.dial, DisableCompression: true, MaxIdleConnsPerHost: 256}}
+}
+
+// recordWait is how long the record of a call that failed may take to land behind its answer.
+const recordWait = 2 * time.Second
+
+// doubtful is how many attempts of a call may have been billed without being its answer, as the rig's own log has it: those before an
+// answer, all of a call that failed. Where nothing is on record, each of them may have been.
+func (r *rig) doubtful(ctx context.Context, out *Result) int {
+	switch {
+	case out.OK && out.Attempts <= 1:
+		return 0
+	case out.intent == "" && out.Status == 0: // the connection to the rig broke
+		return 1
+	case out.intent == "":
+		return out.Attempts
+	}
+	for end := time.Now().Add(recordWait); time.Now().Before(end); {
+		rec, err := r.ledger.Get(ctx, out.intent)
+		if err == nil && (out.OK || rec.State == ledger.Settled || rec.State == ledger.Unknown) {
+			if !out.OK && rec.Outcome == ledger.OutcomeSuccess { // an answer that is none to the run
+				return rec.BilledMaybe + 1
+			}
+			return rec.BilledMaybe
+		}
+		if !pause.For(ctx, 5*time.Millisecond) {
+			break
+		}
+	}
+	return out.Attempts
 }
 
 // endWait is how long calls that were given up may take to end.

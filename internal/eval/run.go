@@ -122,18 +122,20 @@ func (r *Run) one(ctx context.Context, rig *rig, at int) {
 		r.end(at, nil, cost, cost)
 		return
 	}
-	r.end(at, &out, cost, paid(&out, cost))
+	r.end(at, &out, cost, paid(&out, rig.doubtful(ctx, &out), cost))
 }
 
-// paid is what a call counts: what its answer says, nothing where it failed, and else the estimate.
-func paid(out *Result, estimate spend.Amount) spend.Amount {
+// paid is what a call counts: what its answer says it used, or the estimate where it does not say, and the estimate for each of its
+// attempts besides that may have been billed.
+func paid(out *Result, doubtful int, estimate spend.Amount) spend.Amount {
+	cost := estimate * spend.Amount(doubtful)
 	switch {
-	case out.CostUSD != nil:
-		return spend.USD(*out.CostUSD)
-	case !out.OK && out.Status/100 != 2:
-		return 0
+	case out.OK && out.CostUSD != nil:
+		return cost + spend.USD(*out.CostUSD)
+	case out.OK:
+		return cost + estimate
 	}
-	return estimate
+	return cost
 }
 
 // begin takes what a call may cost out of MaxCost, and waits for calls on their way where only their ends can make room.

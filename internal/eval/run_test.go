@@ -166,6 +166,37 @@ func TestMoneyEndsARun(t *testing.T) {
 	}
 }
 
+// Each attempt that may have been billed counts for --max-cost, whatever came of its call.
+func TestDoubtfulAttemptsCount(t *testing.T) {
+	lost := step("fin_after_body")
+	rules := []sim.Rule{
+		{Match: sim.Match{Body: "never"}, Steps: lost, Times: -1},
+		{Match: sim.Match{Body: "later"}, Steps: append(append(lost, lost...), step("")...)},
+		{Match: sim.Match{Body: "refused"}, Steps: step("503"), Times: -1},
+	}
+	set := `{"prompt":"never"}
+{"prompt":"later"}
+{"prompt":"refused"}`
+	yaml := strings.Replace(twoTiers, "    tiers:\n", "    retry: {base: 1ms, max_attempts: 3}\n    breaker: {failure_threshold: 100}\n    tiers:\n", 1)
+	_, p := against(t, sim.Script{Rules: rules}, yaml, "chat", set)
+	p.Tiers, p.Concurrency = p.Tiers[:1], 1
+	run := NewRun(p)
+	if err := run.Do(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	var want spend.Amount
+	for i, lost := range []spend.Amount{3, 2, 0} {
+		one, _ := p.mayCost(&p.Tiers[0], &p.Requests[i])
+		if want += lost * one; run.results[i].Attempts != 3 {
+			t.Errorf("line %d: %+v", i+1, run.results[i])
+		}
+	}
+	want += spend.USD(*run.results[1].CostUSD)
+	if got := run.Progress().Spent; got != want {
+		t.Errorf("%s are counted, want %s", got, want)
+	}
+}
+
 func TestInterruptedRunsKeepWhatTheyHave(t *testing.T) {
 	set := `{"prompt":"quick"}
 {"prompt":"hold on"}

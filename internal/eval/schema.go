@@ -24,7 +24,7 @@ func newSchema(text []byte) (*schema, error) {
 	}
 	read, err := json.Marshal(&s) // as the validator spells what it has read
 	if err == nil {
-		err = checkReferences(read)
+		err = errors.Join(checkReferences(read), checkTypes(read))
 	}
 	if err != nil {
 		return nil, err

@@ -39,6 +39,7 @@ type Explanation struct {
 	OutcomeWhy  string         `json:"outcome_reason,omitempty"`
 	Attempt     int            `json:"attempt,omitempty"`
 	MaxAttempts int            `json:"max_attempts,omitempty"`
+	Tier        string         `json:"tier,omitempty"` // that the attempt was made at, of several
 	RemainingMS int64          `json:"remaining_ms,omitempty"`
 	// Decisions are what chance allows, the shortest delay first: more than one where jitter decides.
 	Decisions []Decision `json:"decisions,omitempty"`
@@ -58,6 +59,8 @@ type Explanation struct {
 type Decision struct {
 	Action decision.Action `json:"action"`
 	Words  string          `json:"words"`
+	// NextTier is the tier that is asked then.
+	NextTier string `json:"next_tier,omitempty"`
 	// Share is how often chance gives this one, in percent.
 	Share int `json:"share_percent"`
 	// The delay lies between these.
@@ -79,6 +82,8 @@ type explainer struct {
 	chosen string
 	effect policy.Effect
 	acts   string
+	plan   *gateway.Plan // nil where there is one tier, or none
+	tier   string        // of it, that the attempt was made at
 }
 
 // Explain answers q by cfg. Nothing is sent, read or kept. Its errors wrap ErrQuestion.
@@ -132,7 +137,7 @@ func (x *explainer) choose() error {
 	if x.effect = x.wf.EffectOf(x.call.Read); q.Effect != "" {
 		x.effect = policy.Effect(q.Effect)
 	}
-	return nil
+	return x.plans(header)
 }
 
 // known refuses a provider that is neither in the configuration nor an API of its own. A line of signals.jsonl, which
@@ -165,6 +170,9 @@ func (x *explainer) wire(header http.Header) provider.Wire {
 	case policy.TypeGemini, "vertex":
 		return provider.Gemini
 	case "":
+		if path, _, _ := strings.Cut(x.q.Path, "?"); len(header) == 0 && (path == "/v1/messages" || strings.HasPrefix(path, "/v1/messages/")) {
+			return provider.Anthropic // every client of that path sends anthropic-version; who asks about one without names its headers
+		}
 		return provider.WireOf(x.q.Path, header)
 	}
 	return provider.OpenAI
@@ -210,6 +218,8 @@ func (x *explainer) answer(out *Explanation) {
 	out.Signal, out.Outcome, out.OutcomeRule, out.OutcomeWhy = &s, string(j.End), j.Rule, j.Reason
 	f := x.facts(&j, x.effect != policy.Read && out.OnUnknown == string(policy.HoldUnknown))
 	p := gateway.DecisionPolicy(x.wf)
+	f.Elsewhere = x.elsewhere(&f, &j)
+	out.Tier = x.tier
 	out.Attempt, out.MaxAttempts, out.RemainingMS = f.Attempt, p.MaxAttempts, f.Remaining.Milliseconds()
 	out.Decisions = x.decisions(f, p, &j)
 	out.Fallback = x.fallback(&f, &j, out.Decisions)

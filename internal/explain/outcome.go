@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"strings"
+
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
@@ -71,7 +73,7 @@ func (x *explainer) key(out *Explanation, j *gateway.Judgement) {
 		out.Key, out.KeyWhy = "kept", "the same key replays the answer for "+ttl+" (idempotency.ttl)"
 	case next[decision.Hold]:
 		out.Key, out.KeyWhy = "held", "the same key is refused with outcome_unknown until evidence or a person has spoken (semantics 2)"
-	case !next[decision.Fail]:
+	case !next[decision.Fail], out.Fallback.goesOn() && len(next) == 1:
 		out.Key, out.KeyWhy = "held", "the operation goes on"
 	case j.Keep:
 		out.Key, out.KeyWhy = "kept", "the same request fails again: the same key replays this error for "+ttl+" (semantics 14)"
@@ -93,6 +95,10 @@ func (p Place) Say() string {
 		return "a rule of Holdfast's own, which no policy changes"
 	case p.Written():
 		return p.At
+	case strings.HasPrefix(p.Path, "models"):
+		return "nobody has said it; write " + p.Path
+	case strings.HasPrefix(p.Path, "providers."):
+		return "not written; write " + p.Path
 	}
 	return "the built-in default; write " + p.Path + " to change it"
 }

@@ -36,6 +36,7 @@ type Circumstances struct {
 	Effect      string `json:"effect,omitempty"`       // read, generation or external instead of the workflow's
 	Attempt     int    `json:"attempt,omitempty"`      // which attempt ended so; 0 is the first
 	RemainingMS *int64 `json:"remaining_ms,omitempty"` // of the operation's budget; all of timeouts.total if left out
+	Tier        string `json:"tier,omitempty"`         // that the attempt was made at; "": by the provider, else where the call begins
 	Async       bool   `json:"async,omitempty"`        // the client accepts an answer later
 	ClientLeft  bool   `json:"client_left,omitempty"`
 	Breaker     string `json:"breaker,omitempty"` // open, or closed
@@ -46,7 +47,7 @@ type Circumstances struct {
 var answerFields = []string{"provider", "endpoint", "received_at", "http_status", "headers", "body", "body_encoding", "phase", "transport",
 	"id", "expected", "source", "why", "debatable"}
 
-var circumstanceFields = []string{"workflow", "method", "path", "model", "request_headers", "request", "effect", "attempt", "remaining_ms",
+var circumstanceFields = []string{"workflow", "method", "path", "model", "request_headers", "request", "effect", "attempt", "remaining_ms", "tier",
 	"async", "client_left", "breaker", "share_used"}
 
 // UnmarshalJSON refuses a field that it does not know: a misspelt one would change the answer unnoticed.

@@ -85,7 +85,7 @@ func resumable(list []*sighting, who [32]byte) (n int) {
 }
 
 // who separates callers by credential; users are separate by the fingerprint.
-func (c *call) who() [32]byte { return sha256.Sum256([]byte(Credential(c.r))) }
+func (c *call) who() [32]byte { return sha256.Sum256([]byte(c.g.guard.Credential(c.r))) }
 
 // firstSight makes the call an operation of its own.
 func (c *call) firstSight() *Error {
@@ -213,7 +213,7 @@ func (c *call) adopted(s *sighting) *Error {
 	if c.course.several() && byTier != nil {
 		c.course.tries = maps.Clone(byTier)
 	}
-	if last != nil && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
+	if last != nil && (!last.over(time.Now()) || mutant.On("old-error-for-ever")) && attempts >= c.g.nests[c.wf.Name].decide.MaxAttempts && c.exhausted() && !mutant.On("adoption-starts-anew") {
 		c.noteHeld(s, "semantics 37")
 		return c.sayAgain(last)
 	}
@@ -227,7 +227,7 @@ func (c *call) exhausted() bool {
 	if !c.course.several() {
 		return true
 	}
-	d := c.starts()
+	d := c.start(false)
 	return d.Action != fallback.Next
 }
 
@@ -263,14 +263,14 @@ func (c *call) adoptRecord(s *sighting, r *ledger.Record) *Error {
 	if c.resume {
 		return errStreamLost
 	}
-	if r.State != ledger.Settled {
-		c.waiting = r // it goes on; what is settled has a successor
+	if r.State != ledger.Settled { // it goes on; what is settled has a successor
+		c.waiting = r
+		c.goesOn(r)
+	} else {
+		c.remembers(r)
+		c.inherited += r.Attempt
 	}
-	c.remembers(r.ID)
 	c.parent, c.seen = r.ID, nil
-	if c.waiting == nil {
-		c.inherited = r.Attempt
-	}
 	c.g.sightings.remove(s)
 	return c.firstSight()
 }
@@ -319,6 +319,7 @@ func (c *call) answerHeld(s *sighting, h *held) *Error {
 }
 
 func (c *call) sayAgain(h *held) *Error {
+	c.earlier = h
 	if h.reply != nil {
 		if excusedStatus(h.reply.answer.HTTPStatus) && c.lastResort(CodeAllTiersFailed) {
 			return nil
@@ -344,9 +345,9 @@ func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
 	case how.fail != nil && how.fail.Code == CodeDeadline && e.impatient:
 		return nil // this caller's own deadline says nothing to one that waits longer
 	case how.fail != nil && (how.fail.Code == CodeAllTiersFailed || how.fail.Code == CodeDeadline) && !leftAlone(e.cause()):
-		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail}
+		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail, since: now, trail: e.course.header()}
 	case how.fail == nil && reply != nil && v.end == ledger.AttemptFailed && v.wait > 0:
-		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply}
+		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply, since: now, trail: e.course.header()}
 	}
 	return nil
 }
@@ -361,14 +362,16 @@ func (e *execution) lastWord(v verdict, how ending, reply *stored) *held {
 	if leftAlone(e.cause()) || how.fail == nil && reply == nil || how.fail != nil && how.fail.Code == CodeDeadline && e.impatient {
 		return nil
 	}
-	until := time.Now().Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace))
+	now := time.Now()
+	h := &held{until: now.Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace)), fail: how.fail, since: now, trail: e.course.header()}
 	if how.fail != nil {
-		return &held{until: until, fail: how.fail}
+		return h
 	}
 	if len(reply.body) > maxLastWord {
 		return nil
 	}
-	return &held{until: until, reply: reply}
+	h.reply = reply
+	return h
 }
 
 // abandonDrains cancels what nobody waits for any more: a new answer to the same question is wanted.

@@ -2,10 +2,12 @@ package gateway_test
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // repeats has q asked n times more. Each answer is the first one's, byte for byte, and the far side has been called so often
@@ -77,6 +79,35 @@ func TestInheritedErrorEnds(t *testing.T) {
 	wait(t, func() bool { return gateway.Sightings(r.gw) == 0 })
 	r.must(chat("broken"), 500)
 	r.calls("broken", 6)
+}
+
+// So it does where its client had left: what nobody heard is said for as long, and no longer.
+func TestErrorOfWhoLeftEnds(t *testing.T) {
+	r := nestRig(t, func(c *rigConfig) {
+		c.yaml = strings.Replace(c.yaml, "default: {retry: {", "default: {error_hold: 100ms, delivery_grace: 10ms, retry: {", 1)
+	})
+	r.script("left", `{"fault":"reply_lost","hold":"gate"}`)
+	ctx, leave := context.WithCancel(t.Context())
+	q := chat("left")
+	q.ctx = ctx
+	go r.do(q)
+	r.held("gate")
+	leave()
+	wait(t, func() bool { return gateway.Lost(r.gw) == 1 })
+	r.sim.Release("gate")
+	wait(t, func() bool { return r.gw.Holding().Executions == 0 })
+	r.sim.Reset()
+	first, err := r.store.List(t.Context(), ledger.Filter{Workflow: "default"})
+	if err != nil || len(first) != 1 {
+		t.Fatalf("%v %v", first, err)
+	}
+	wait(t, func() bool { return r.do(chat("left")).status == 200 })
+	r.calls("left", 1)
+	for _, e := range r.history(first[0].ID) {
+		if e.Rule == "semantics 37" { // and not 21: its error was given behind the hold
+			t.Errorf("%+v", e)
+		}
+	}
 }
 
 // What only one caller met says nothing to another: it has the attempts that are left, and one at least.

@@ -12,6 +12,8 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/pause"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/queue"
+	"github.com/holdfast-ai/holdfast/signal"
 )
 
 // From one tier to the next, as package fallback decides it: before anything is written, while a call waits to be admitted, and
@@ -20,7 +22,7 @@ import (
 // noted keeps a decision for the history, and tells the log.
 func (k *course) noted(g *edition, id, workflow string, d *fallback.Decision) {
 	k.notes = append(k.notes, ledger.Event{Kind: "note", Reason: FallbackWords(d), Rule: d.Rule, Evidence: fallbackEvidence(d)})
-	g.logger.Info("fallback decided", "intent", id, "workflow", workflow, "action", string(d.Action), "tier", d.Tier, "rule", d.Rule,
+	g.logger.Info("fallback decided", "intent", id, "workflow", workflow, "from", k.leg().name, "action", string(d.Action), "tier", d.Tier, "rule", d.Rule,
 		"condition", d.Condition, "reason", d.Reason)
 }
 
@@ -39,12 +41,17 @@ func (e *execution) would(f Failing) fallback.Decision {
 		return fallback.Decision{Action: fallback.None}
 	}
 	o := k.asked
-	f.Endpoint, f.Body, f.Billed = o.spec.Endpoint, o.body, e.purse.billed
+	f.Billed = e.purse.billed
 	f.Left, f.Remaining = e.job == nil && (e.attached() == 0 || e.stopped()), e.budget.Remaining(time.Now())
 	f.Reviewed = e.job != nil && e.job.Life.Generation > 1
-	all := k.facts(e.g.policy, o, 0)
+	return k.after(o, &f)
+}
+
+// after decides whether a tier behind the present one may answer, of which there is one or more.
+func (k *course) after(o *original, f *Failing) fallback.Decision {
+	all := k.facts(o.g.policy, o, 0)
 	facts := f.facts(k.wants(o), all[0], all[k.at+1:])
-	return fallback.Decide(&facts, fallbackPolicy(e.wf, &f))
+	return fallback.Decide(&facts, fallbackPolicy(o.wf, f))
 }
 
 // elsewhere decides whether a tier behind the present one may answer, which has ended as why says, and puts that on record.
@@ -59,14 +66,17 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 	}
 	d := e.would(f)
 	k.skipped(d.Skipped)
-	e.trail()
 	if d.Action == fallback.None {
+		e.trail()
 		return d
 	}
 	k.noted(e.g, e.opID(), e.wf.Name, &d)
+	if k.said = fallbackHeader(&d); d.Action == fallback.Next {
+		k.legs[k.index(d.Tier)].by = k.said
+	}
+	e.trail()
 	e.mu.Lock()
 	told := e.op != nil
-	e.fallback = fallbackHeader(&d)
 	e.mu.Unlock()
 	if told {
 		e.tell()
@@ -74,21 +84,19 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 	return d
 }
 
-// elsewhereNow says that another tier may answer at once what this one would only after a long wait.
-func (e *execution) elsewhereNow(o *outcome) bool {
-	d := e.would(failing(e, o))
-	return d.Action == fallback.Next && !d.Approval
-}
-
 func failing(e *execution, o *outcome) Failing {
 	return Failing{Failure: FailureWord(o.signal), Visible: o.visible, Held: o.end == ledger.AttemptUnknown && e.op.Head().Hold}
 }
 
-// trail makes what clients are told of the tiers that did not answer.
+// trail makes what clients are told of the tiers that did not answer, of why the call is where it is, and of what was decided.
 func (e *execution) trail() {
-	header := e.course.header()
+	k := e.course
+	header, because := k.header(), ""
+	if from, why := k.because(); from != "" {
+		because = from + ": " + why
+	}
 	e.mu.Lock()
-	e.left = header
+	e.left, e.because, e.fallback = header, because, k.said
 	e.mu.Unlock()
 }
 
@@ -107,12 +115,44 @@ func afterRefusal(code Code) Failing {
 	return Failing{Failure: refusalWords[code], Refused: slices.Contains(closed, code)}
 }
 
-// moved tells telemetry of a step from one tier to another.
-func (e *execution) moved(from, to int, reason string) {
-	e.g.observer.Fallback(e.wf.Name, e.course.legs[from].name, e.course.legs[to].name, reason)
-	e.mu.Lock()
-	e.because = e.course.legs[from].name + ": " + reason
-	e.mu.Unlock()
+// moves has the call go on at another tier.
+func (c *call) moves(to int) {
+	c.goTo(to)
+	c.exec.trail()
+}
+
+// moved tells telemetry of the step to the tier of an attempt that is durable, if it is not that of the last one: what was only asked for
+// a place is no step.
+func (e *execution) moved() {
+	k := e.course
+	if k.at == k.went {
+		return
+	}
+	k.went = k.at
+	from, why := k.because()
+	e.g.observer.Fallback(e.wf.Name, from, k.leg().name, why)
+}
+
+// hasElsewhere reports whether a job has another tier than its first.
+func (g *edition) hasElsewhere(head *ledger.Intent) bool {
+	w := g.jobWorkflow(head)
+	return w != nil && head.Provider != ToolProvider && len(w.Tiers) > 1 && w.Fallback.AllowedBeforeFirstToken && overrideIn(head) == ""
+}
+
+// ages reports whether a job that waits so long would end by its age.
+func (g *Gateway) ages(job *queue.Job, wait time.Duration) bool {
+	expires, now := job.Op.Status().ExpiresAt, g.ledger.Now()
+	return !expires.IsZero() && (!now.Add(wait).Before(expires) || !now.Before(queue.LastCall(job.Op.Head().CreatedAt, expires)))
+}
+
+// untilAged is how long a job waits that was refused: behind its last call in steps that are shorter the less is left, since any of its tiers
+// may have a place for it before its time is over.
+func (g *Gateway) untilAged(job *queue.Job, wait time.Duration) time.Duration {
+	if !g.ages(job, 0) {
+		return wait
+	}
+	left := job.Op.Status().ExpiresAt.Sub(g.ledger.Now())
+	return min(max(wait, time.Second), max(left/4, stall))
 }
 
 // afterFailure decides whether another tier may answer behind an attempt that failed for good on its own tier, and has it asked.
@@ -120,8 +160,24 @@ func (e *execution) afterFailure(o *outcome) (sent, over bool) {
 	if !e.course.several() {
 		return false, false
 	}
+	if e.job != nil && errors.Is(e.cause(), errInterrupted) {
+		return false, e.leftToNext(o)
+	}
+	e.logEnd(o)
 	o.elsewhere = e.elsewhere(failing(e, o), failedStop(o))
 	return e.advance(o, o.elsewhere)
+}
+
+// leftToNext leaves a job that this process has broken off, and to which another tier is left, to the process that takes it next.
+func (e *execution) leftToNext(o *outcome) bool {
+	f := failing(e, o)
+	f.Failure = string(signal.Unknown)
+	if d := e.would(f); d.Action != fallback.Next {
+		return false
+	}
+	e.nest.quit(o.health)
+	e.interrupted(ending{again: true})
+	return true
 }
 
 // advance has the next tier that may answer make an attempt, behind one whose tier failed. sent says that it is
@@ -134,12 +190,11 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 		e.work()
 		return false, false
 	}
-	e.logEnd(o.verdict)
 	if !mutant.On("tier-slot-leaked") {
 		e.yieldPlace(o)
 	}
 	e.clear()
-	ready := e.boardNext(d, failedStop(o).word, true)
+	ready := e.boardNext(d, failedStop(o).word, time.Now().Add(e.patience()))
 	e.work()
 	if !ready {
 		return false, false
@@ -147,20 +202,18 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	return e.sendNext(o)
 }
 
-// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one, if it may.
-func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bool {
+// boardNext goes from tier to tier until one has a place for the call; at the last it waits for one until limit, if it may.
+func (e *execution) boardNext(d fallback.Decision, reason string, limit time.Time) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
-		to := k.index(d.Tier)
-		e.moved(k.at, to, reason)
-		refusal, b := e.enterLeg(to)
+		refusal, b := e.enterLeg(k.index(d.Tier))
 		if refusal == nil {
 			e.next.Trigger = "fallback: " + reason
 			return true
 		}
 		reason = string(refusal.Code)
 		d = e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
-		if d.Action != fallback.Next && waits && b != nil && e.awaitPlace(b) { // no tier is left
+		if d.Action != fallback.Next && b != nil && e.awaitPlace(b, limit) { // no tier is left
 			e.waitsAt(k.at)
 			e.next.Trigger = "fallback: " + reason
 			return true
@@ -171,8 +224,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string, waits bool) bo
 }
 
 // awaitPlace waits for a place at a tier that had none: a call where its caller may wait, a job, which would end here, in any case.
-func (e *execution) awaitPlace(b *barred) bool {
-	limit := time.Now().Add(e.patience())
+func (e *execution) awaitPlace(b *barred, limit time.Time) bool {
 	if e.job == nil {
 		b, err := e.nest.waitIn(e.ctx, b, limit)
 		return b == nil && err == nil
@@ -227,9 +279,8 @@ func (e *execution) sendNext(o *outcome) (sent, over bool) {
 	return true, false
 }
 
-// unanswered is the one place where a call ends before the boundary and no tier has answered it: before its claim, while it waited
-// to be admitted, or behind its last attempt. What came of several tiers is told as one error with all their reasons; what came of
-// one stays that one's.
+// unanswered is what a call hears behind its last attempt where no tier has answered it: what came of several tiers is told as one error
+// with all their reasons; what came of one stays that one's. A call of which nothing was sent has been refused, not failed.
 func (e *execution) unanswered(o *outcome) {
 	n, sent := e.course.tried()
 	if n < 2 || !sent || e.job != nil { // whoever fetches a job's result gets the last tier's own
@@ -249,9 +300,12 @@ func (e *execution) unanswered(o *outcome) {
 	}
 }
 
-// begun counts an attempt that is durable, by its tier.
+// begun counts an attempt that is durable, by its tier. Nothing goes back from it: what the tiers before it were sent is let go.
 func (k *course) begun(tier string) {
 	if k.tries != nil {
 		k.tries[tier]++
+	}
+	for i := range k.at {
+		k.asked.unmake(&k.legs[i])
 	}
 }

@@ -100,10 +100,10 @@ func (c *call) headers(h *head) {
 	if c.bridging {
 		c.operation(out) // as trailers
 		if !h.failed {
-			c.exec.degraded(out)
+			c.degraded(out)
 		}
 		if c.replay {
-			c.set(out, "Idempotency-Replayed", "true")
+			c.replayOf(out, h)
 		}
 		return
 	}
@@ -113,7 +113,7 @@ func (c *call) headers(h *head) {
 				out[name] = v
 			}
 		}
-		c.set(out, "Idempotency-Replayed", "true")
+		c.replayOf(out, h)
 	} else {
 		for name, v := range h.header {
 			if !hopByHop[name] && !ours(name) && name != "Content-Length" && name != "X-Should-Retry" {
@@ -125,7 +125,7 @@ func (c *call) headers(h *head) {
 	if h.failed {
 		c.failedHeaders(out, h)
 	} else {
-		c.exec.degraded(out)
+		c.degraded(out)
 	}
 	if h.unrecorded {
 		c.set(out, "Holdfast-Recorded", "no")
@@ -140,6 +140,16 @@ func (c *call) headers(h *head) {
 		c.set(out, "Content-Length", strconv.FormatInt(c.exec.rec.length(), 10))
 	}
 	c.w.WriteHeader(h.status)
+}
+
+// replayOf says that the answer was made before, and when: a stream has no date until it has ended.
+func (c *call) replayOf(out http.Header, h *head) {
+	c.set(out, "Idempotency-Replayed", "true")
+	if e := c.exec; !h.stream || e.over() {
+		if s := e.answered; s != nil {
+			c.set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
+		}
+	}
 }
 
 // failedHeaders say of the provider's own error what may be done about it.
@@ -163,6 +173,9 @@ func (c *call) operation(out http.Header) {
 	}
 	source := e.source()
 	if c.replay {
+		if source != "" {
+			c.set(out, "Holdfast-Original-Source", source)
+		}
 		source = "replay"
 	}
 	if source != "" {
@@ -246,25 +259,7 @@ func (c *call) replayStored(s *stored) *Error {
 			Message: "this operation is finished and nothing is sent again, but its answer cannot be given: " + s.reason}
 	}
 	out := c.w.Header()
-	for name, v := range s.answer.Header {
-		out[name] = v
-	}
-	c.set(out, "Idempotency-Replayed", "true")
-	c.set(out, "Holdfast-Intent", s.id)
-	c.set(out, "Holdfast-Source", "replay")
-	c.set(out, "Holdfast-Attempts", strconv.Itoa(s.tries))
-	c.set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
-	if s.answer.Source != "" {
-		c.set(out, "Holdfast-Original-Source", s.answer.Source)
-	}
-	if s.model[0] != "" {
-		c.set(out, "Holdfast-Requested-Model", s.model[0])
-		c.set(out, "Holdfast-Served-Model", s.model[1])
-	}
-	if s.answer.HTTPStatus >= 400 {
-		c.set(out, "X-Should-Retry", "false")
-		c.set(out, "Holdfast-Safe-To-Retry", safeYes) // what is kept and given again is definite (semantics 14)
-	}
+	c.storedHeaders(out, s)
 	body := s.body
 	if k := c.newCutter(first(s.answer.Header["Content-Type"])); k != nil {
 		var ok bool
@@ -288,6 +283,32 @@ func (c *call) replayStored(s *stored) *Error {
 	c.whole = err == nil
 	c.taken = c.whole && c.receipts()
 	return nil
+}
+
+// storedHeaders begin the answer that a settled one is given again by.
+func (c *call) storedHeaders(out http.Header, s *stored) {
+	for name, v := range s.answer.Header {
+		out[name] = v
+	}
+	c.set(out, "Idempotency-Replayed", "true")
+	c.set(out, "Holdfast-Intent", s.id)
+	c.set(out, "Holdfast-Source", "replay")
+	c.set(out, "Holdfast-Attempts", strconv.Itoa(s.tries))
+	c.set(out, "Holdfast-Original-Date", s.at.UTC().Format(time.RFC3339))
+	if s.answer.Source != "" {
+		c.set(out, "Holdfast-Original-Source", s.answer.Source)
+	}
+	if s.model[0] != "" {
+		c.set(out, "Holdfast-Requested-Model", s.model[0])
+		c.set(out, "Holdfast-Served-Model", s.model[1])
+		if s.answer.HTTPStatus < 300 && s.model[1] != "" && s.model[1] != s.model[0] && out["Holdfast-Fallback-Reason"] == nil {
+			c.set(out, "Holdfast-Fallback-Reason", namedByProvider)
+		}
+	}
+	if s.answer.HTTPStatus >= 400 {
+		c.set(out, "X-Should-Retry", "false")
+		c.set(out, "Holdfast-Safe-To-Retry", safeYes) // what is kept and given again is definite (semantics 14)
+	}
 }
 
 // ours says that a header is the gateway's to set: a provider's of that name would pass for its word.

@@ -21,7 +21,7 @@ func (c *call) unnamed() *Error {
 // awaitOwner parks a call until its owner has spoken, and tells its client so. What was parked before stands as it stands: it is
 // held, on its way, or answers with what it has brought.
 func (c *call) awaitOwner() *Error {
-	if err := c.jobAllowed(Credential(c.r)); err != nil {
+	if err := c.jobAllowed(c.g.guard.Credential(c.r)); err != nil {
 		return err
 	}
 	if c.g.draining.Load() {

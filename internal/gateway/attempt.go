@@ -12,7 +12,6 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/pause"
-	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
 )
@@ -31,6 +30,7 @@ type outcome struct {
 	health   breaker.Result // what it says of the provider; counted once
 	visible  bool           // clients have a part of the answer
 	recorded bool           // the attempt's end is on record
+	logged   bool           // … and in the process's log
 	evidence json.RawMessage
 
 	elsewhere fallback.Decision // whether another tier may answer
@@ -39,13 +39,14 @@ type outcome struct {
 // again decides what follows an attempt, and does it: true means that the next attempt is durable and may leave.
 func (e *execution) again(o *outcome) bool {
 	e.attempted(o.end, o.kind)
-	e.pay(o.end, wire.NoUsage())
+	e.payFor(&o.verdict)
 	o.health = e.health(&o.verdict)
 	e.press(&o.verdict)
 	f, d := e.decide(o)
-	if d.Action == decision.Wait && e.job == nil && e.elsewhereNow(o) {
-		f.Elsewhere = true
-		d = decision.Decide(f, e.deciding())
+	if d.Action == decision.Wait && e.job == nil {
+		if sent, over := e.elsewhereNow(o, f); sent || over {
+			return sent
+		}
 	}
 	if d.Action == decision.Retry || d.Action == decision.Wait {
 		dear := e.purse.take()
@@ -61,7 +62,7 @@ func (e *execution) again(o *outcome) bool {
 		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = e.evidence(f, d)
-	if d.Action == decision.Fail || d.Action == decision.Hold {
+	if d.Action == decision.Fail || d.Action == decision.Hold || e.job != nil && e.g.ages(e.job, d.Delay) && !mutant.On("job-waits-itself-out") {
 		if sent, over := e.afterFailure(o); sent || over {
 			return sent
 		}
@@ -112,7 +113,7 @@ func (e *execution) evidence(f decision.Facts, d decision.Decision) json.RawMess
 // follow waits as decided and makes the next attempt durable (semantics 32, 36).
 func (e *execution) follow(o *outcome, f decision.Facts, d decision.Decision) bool {
 	o.evidence = e.evidence(f, d)
-	e.logEnd(o.verdict)
+	e.logEnd(o)
 	e.next.Trigger = "retry: " + o.reason
 	e.clear()
 	if !e.resend(o, d) {

@@ -1,11 +1,9 @@
 package gateway
 
 import (
-	"context"
 	"slices"
 
 	"github.com/holdfast-ai/holdfast/fallback"
-	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 )
@@ -42,18 +40,6 @@ func (c *call) setOut(chosen string) {
 	c.goTo(0)
 }
 
-// remembers takes over from an operation's history how many attempts each tier has had (semantics 37).
-func (c *call) remembers(id string) {
-	if !c.course.several() {
-		return
-	}
-	ctx, stop := context.WithTimeout(context.Background(), c.g.policy.Limits.CommitWait)
-	defer stop()
-	if events, err := c.g.ledger.History(ctx, id); err == nil { // without it the bound is this request's own
-		c.course.tries = intent.AttemptsByTier(events)
-	}
-}
-
 // forwards reports whether the client's credential may go to a provider, whichever tier it is: then it says whose the call is.
 func (c *call) forwards() bool {
 	if c.course == nil {
@@ -76,48 +62,76 @@ func (c *call) passLeg() *Error {
 	return errorf(CodeContract, "the tier %s speaks %s, the request is %s, or it would need a credential that it does not have; nothing was sent", l.name, l.to.wire, c.spec.Wire)
 }
 
-// starts decides at which tier the call begins: the first whose contract holds. The zero Decision is the first, which is asked nothing.
-func (c *call) starts() fallback.Decision {
+// starts decides at which tier the call begins: the first whose contract holds, and that it has not left behind. Where it has left all of
+// those, it goes on at the last one: that their attempts are used up breaks no contract, and who asks again after an unknown outcome is
+// answered (semantics 7, 20). The zero Decision is the first tier, which is asked nothing.
+func (c *call) starts() fallback.Decision { return c.start(true) }
+
+func (c *call) start(again bool) fallback.Decision {
 	k := c.course
 	if c.target.tool || mutant.On("sent-before-contract") || !k.several() && c.plainStart() {
 		return fallback.Decision{}
 	}
-	f := Failing{Endpoint: c.spec.Endpoint, Body: c.body, Reviewed: c.job != nil && c.job.Life.Generation > 1}
+	f := Failing{Reviewed: c.job != nil && c.job.Life.Generation > 1}
 	o := c.original()
 	tiers := k.facts(c.g.policy, o, 0)
-	facts := f.facts(k.wants(o), tiers[0], tiers)
-	return fallback.Start(&facts, fallbackPolicy(c.wf, &f))
+	facts, rules := f.facts(k.wants(o), tiers[0], tiers), fallbackPolicy(c.wf, &f)
+	d := fallback.Start(&facts, rules)
+	for i := len(tiers) - 1; i >= 0 && again && c.job == nil && d.Action != fallback.Next && !mutant.On("used-up-is-a-mismatch"); i-- {
+		if tiers[i].Past != nil {
+			tiers[i].Past = nil
+			d = fallback.Start(&facts, rules)
+		}
+	}
+	return d
 }
 
 // begins goes to the tier at which the call begins.
 func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	k := c.course
+	if c.job != nil && c.job.Spent {
+		return c.spent()
+	}
 	if d = c.starts(); d.Action == "" {
 		return d, nil
 	}
-	if len(d.Skipped) > 0 {
-		k.skipped(d.Skipped)
-		k.noted(c.g, "", c.wf.Name, &d)
-		c.exec.trail()
-	}
-	switch {
+	switch c.passesOver(&d); {
 	case d.Action == fallback.Next && !d.Approval:
 		if to := k.index(d.Tier); to > 0 {
-			c.exec.moved(0, to, "contract")
-			c.goTo(to)
+			c.moves(to)
 		}
 		return d, nil
 	case d.Action == fallback.Next:
 		return d, nil
 	}
+	if slices.ContainsFunc(d.Skipped, func(s fallback.Skipped) bool { return s.Rule == bodyMemory }) {
+		return d, errorf(CodeShed, bodyMemory+" is used up by calls in progress; nothing was sent")
+	}
 	return d, errorf(CodeContract, "no tier keeps what the request asks for: %s; nothing was sent", k.words())
+}
+
+// passesOver keeps which tiers a call does not begin at.
+func (c *call) passesOver(d *fallback.Decision) {
+	if len(d.Skipped) == 0 {
+		return
+	}
+	c.course.skipped(d.Skipped)
+	skips := *d // which is kept: the usual case keeps nothing
+	c.course.noted(c.g, "", c.wf.Name, &skips)
+	c.exec.trail()
 }
 
 // plainStart says without looking at the request that the only tier can be asked for anything.
 func (c *call) plainStart() bool {
 	l := c.course.leg()
+	if c.original().ready(l) != nil || l.to.wire != c.spec.Wire {
+		return false
+	}
+	if len(c.nestRules().tiers) == 0 {
+		return true
+	}
 	m := c.g.policy.Known(l.sends)
-	return c.original().ready(l) == nil && l.to.wire == c.spec.Wire && (len(c.nestRules().tiers) == 0 || !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.JSONSchema))
+	return !no(m.Tools) && !no(m.ParallelTools) && !no(m.Images) && !no(m.Audio) && !no(m.Video) && !no(m.Files) && !no(m.JSONSchema)
 }
 
 func no(b *bool) bool { return b != nil && !*b }
@@ -133,7 +147,7 @@ func (k *course) wants(o *original) fallback.Needs {
 			}
 		}
 		k.needs = &needs
-		k.in, k.out = tokens(o.spec.Endpoint, o.body)
+		k.size = sizeOf(o.spec.Endpoint, o.body)
 	}
 	return *k.needs
 }
@@ -141,21 +155,19 @@ func (k *course) wants(o *original) fallback.Needs {
 // facts are the tiers from one on, as a contract sees them.
 func (k *course) facts(cfg *policy.Config, o *original, from int) []fallback.Tier {
 	k.wants(o)
-	in, out := k.in, k.out
 	all := make([]fallback.Tier, 0, len(k.legs)-from)
 	for i := from; i < len(k.legs); i++ {
 		l := &k.legs[i]
-		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, in, out)
+		t := tierFacts(cfg, &l.conf, l.to.conf.Name, l.sends, k.size)
 		t.Name, t.Wire = l.name, string(l.to.wire)
-		if t.Lack = o.ready(l); t.Lack == nil && l.crosses != nil {
+		if l.to.wire != o.spec.Wire && !l.to.tool { // it is told to it, or Ready says why not
 			t.Wire = string(o.spec.Wire)
 		}
+		t.Ready = func() *fallback.Lack { return o.ready(l) }
 		if t.Lack == nil && !o.spec.Known && i > 0 && l.to != k.legs[0].to {
 			t.Lack = &fallback.Lack{Rule: "tiers.provider", Reason: "whether " + l.to.conf.Name + " has this path is not known"}
 		}
-		if t.Lack == nil && k.most > 0 && k.tries[l.name] >= k.most {
-			t.Lack = &fallback.Lack{Rule: "retry.max_attempts", Reason: "all of its attempts have been made"}
-		}
+		t.Past = k.behind(i)
 		all = append(all, t)
 	}
 	return all

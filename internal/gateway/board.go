@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"time"
+
 	"github.com/holdfast-ai/holdfast/decision"
 	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // turnDown is a tier that had no place for a call.
@@ -13,7 +16,7 @@ type turnDown struct {
 }
 
 // board takes a place at the first tier, from the present one on, that has one. Where none has, it waits at the first of them that
-// may be waited for; else it returns what the first has said. A job asks its first tier alone: it waits in its lane.
+// may be waited for; else it returns what the first has said. A job waits in its lane for its first tier, unless its time is over before.
 func (c *call) board() *Error {
 	e, k := c.exec, c.course
 	var all []turnDown
@@ -22,23 +25,37 @@ func (c *call) board() *Error {
 		if no == nil {
 			return nil
 		}
-		if c.job != nil {
+		if c.job != nil && !c.endsBy(no.err) {
 			return no.err
 		}
 		all = append(all, *no)
 		d := e.elsewhere(afterRefusal(no.err.Code), refusedStop(no.err))
 		if d.Action != fallback.Next || d.Approval {
+			if _, reviewed := c.reviewOf(&d); c.job != nil && reviewed {
+				return c.uncontracted(&d, no.err)
+			}
 			break
 		}
-		to := k.index(d.Tier)
-		e.moved(k.at, to, string(no.err.Code))
-		c.goTo(to)
+		c.moves(k.index(d.Tier))
 	}
-	if c.waitsAtOne(all) {
+	if c.job == nil && c.waitsAtOne(all) {
 		return nil
 	}
 	c.goTo(all[0].at)
-	return refusedBy(all)
+	told := refusedBy(all)
+	if len(all) > 1 {
+		told.Message = "no tier has a place for the call: " + c.course.words() + "; nothing was sent"
+	}
+	return told
+}
+
+// endsBy reports whether a job to which this is said would end by it: it would age before that has changed, or nothing but a person
+// changes it.
+func (c *call) endsBy(refusal *Error) bool {
+	if mutant.On("job-waits-itself-out") {
+		return false
+	}
+	return c.g.ages(c.job, refusal.Wait) || refusal.Code == CodeSpendExceeded && refusal.Wait == 0
 }
 
 // ask takes what an attempt at the present tier needs, or says what stands in the way; a wait that is slept in the nest does not.
@@ -79,12 +96,8 @@ func (c *call) waitsAtOne(all []turnDown) bool {
 func (e *execution) waitsAt(i int) {
 	k := e.course
 	k.arrives(k.legs[i].name)
+	k.said = k.legs[i].by
 	e.trail()
-	if i == 0 {
-		e.mu.Lock()
-		e.because = ""
-		e.mu.Unlock()
-	}
 }
 
 // brief says that a wait is one that is slept in the nest (semantics 36): backpressure comes before another tier.
@@ -104,20 +117,17 @@ func refusedBy(all []turnDown) *Error {
 	return &told
 }
 
-// boardElse is for a call that waited in vain for the tier that it was to begin at: another may have a place by now.
-func (e *execution) boardElse(b *barred) bool {
+// boardElse is for a call that waited in vain for the tier that it was to begin at: another may have a place by now, or the last of them
+// until limit.
+func (e *execution) boardElse(b *barred, limit time.Time) bool {
 	refusal := b.refusal()
 	d := e.elsewhere(afterRefusal(refusal.Code), refusedStop(refusal))
 	if d.Action != fallback.Next || d.Approval {
 		return false
 	}
 	e.purse.drop()
-	return e.boardNext(d, string(refusal.Code), false)
-}
-
-// nobody is what a call hears that every tier has refused.
-func (c *call) nobody(refusal *Error) *Error {
-	o := &outcome{how: ending{fail: refusal}}
-	c.exec.unanswered(o)
-	return o.how.fail
+	if mutant.On("waited-once-for-all") {
+		limit = time.Time{}
+	}
+	return e.boardNext(d, string(refusal.Code), limit)
 }

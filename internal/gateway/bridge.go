@@ -98,8 +98,24 @@ func (c *call) lateAnswer(cur *cursor, h *head) {
 	}
 }
 
+// lateDocument ends a bridged stream whose answer is whole, and no stream: it cannot follow the head of one, but it is kept.
+func (c *call) lateDocument() {
+	out := c.w.Header()
+	c.operation(out)
+	c.code = CodeIncomplete
+	set(out, "Holdfast-Error", string(c.code))
+	e := &provider.Error{Code: string(c.code), Status: http.StatusBadGateway, Message: "the answer came as one document where a stream was asked for, behind a wait " +
+		"that was bridged as a stream; ask again without stream: true, or raise the workflow's bridge_after"}
+	_, err := c.w.Write(e.InStream(&c.spec, c.spec.Format, nil))
+	c.whole = err == nil
+}
+
 // lateRefusal is the provider's own error behind a bridge: its words in an event.
 func (c *call) lateRefusal(h *head, body []byte) {
+	if h.status < 300 {
+		c.lateDocument()
+		return
+	}
 	e := &provider.Error{Code: "http_" + strconv.Itoa(h.status), Status: h.status, Message: "the provider answered " + strconv.Itoa(h.status)}
 	doc := gjson.ParseBytes(body)
 	for _, path := range []string{"error.message", "message", "error"} {

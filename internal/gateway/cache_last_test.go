@@ -354,7 +354,7 @@ func TestCacheOfATier(t *testing.T) {
 	}
 	down("gpt-5", -1)
 	down("gpt-5-mini", -1)
-	r.source(r.must(question("apart", "is it  THERE?").with("Holdfast-Owner", ""), 200), "cache:semantic")
+	r.source(r.must(question("apart", "IS IT  THERE?").with("Holdfast-Owner", ""), 200), "cache:semantic")
 	if a := r.must(question("apart", "and this?"), 502); a.code() != "all_tiers_failed" {
 		t.Errorf("%v", a.header)
 	}
@@ -389,7 +389,7 @@ func TestCacheFirstHoldsNothing(t *testing.T) {
 	before := len(r.all())
 	var all sync.WaitGroup
 	for range 8 {
-		all.Go(func() { r.source(r.must(question("keyed", "is it  THERE?"), 200), "cache:semantic") })
+		all.Go(func() { r.source(r.must(question("keyed", "IS IT  THERE?"), 200), "cache:semantic") })
 	}
 	all.Wait()
 	if n := len(r.all()); n != before {
@@ -409,7 +409,7 @@ func TestCacheFirstHoldsNothing(t *testing.T) {
 	}
 	// A hit leaves the key free.
 	before = len(r.all())
-	r.source(r.must(question("keyed", "is it there ?").key("free"), 200), "cache:semantic")
+	r.source(r.must(question("keyed", "is  it there?").key("free"), 200), "cache:semantic")
 	if n := len(r.all()); n != before {
 		t.Errorf("%d rows more", n-before)
 	}

@@ -200,9 +200,9 @@ func TestCacheThreshold(t *testing.T) {
 	r.vector("the first", 1, 0)
 	r.cachedFor(question("first", "is it the first?"))
 	r.vector("THE FIRST", 0.9, 0.436)
-	r.source(r.must(question("first", "is it THE FIRST?"), 200), "openai")
-	r.vector("The first", 0.96, 0.28)
-	r.source(r.must(question("first", "is it The first?"), 200), "cache:semantic")
+	r.source(r.must(question("first", "IS IT THE FIRST?"), 200), "openai")
+	r.vector("the  first", 0.96, 0.28)
+	r.source(r.must(question("first", "is it the  first?"), 200), "cache:semantic")
 }
 
 // TestBR063: whatever changes the answer is another question.

@@ -159,11 +159,8 @@ func (a *answers) uncache(ctx context.Context, refs []ledger.CachedRef) {
 	}
 }
 
-// gone takes an intent out whose answer is not to be had.
-func (a *answers) gone(e *cache.Entry) {
-	a.index.Drop(e.Tenant, e.Workflow, e.Intent)
-	a.unlist([]*cache.Entry{e})
-}
+// gone takes an intent out whose answer is not to be had, with the rows of each kind: one that stayed would be back at a restart.
+func (a *answers) gone(e *cache.Entry) { a.unlist(a.index.Drop(e.Tenant, e.Workflow, e.Intent)) }
 
 var cachedKinds = map[cache.Kind]ledger.CachedKind{cache.Template: ledger.CachedTemplate, cache.Semantic: ledger.CachedSemantic}
 

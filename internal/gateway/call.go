@@ -76,6 +76,7 @@ type call struct {
 	after     int
 	ids       bool           // number the events
 	bridging  bool           // the head went out before the answer's
+	earlier   *held          // an earlier failure that is given again
 	seen      *sighting      // the operation under its derived key (derive: retries)
 	turn      int            // … and which of its clients, one after the other, this one is
 	recalled  bool           // what earlier processes left under the key was looked up
@@ -123,6 +124,9 @@ func (c *call) release() {
 	c.wrote()
 	if c.exec != nil {
 		c.exec.unref()
+	}
+	if c.course != nil && (c.exec == nil || c.exec.course != c.course) { // else the execution's, which may go on
+		c.course.free()
 	}
 	c.g.mem.Give(c.charge)
 }

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"errors"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -137,7 +136,7 @@ func (e *execution) fail(o *outcome) {
 	if err != nil && !errors.Is(err, intent.ErrCommitWait) {
 		e.g.logger.Error("a failed attempt could not be recorded", "intent", e.op.ID(), "error", err)
 	}
-	e.logEnd(v)
+	e.logEnd(o)
 	e.recordSeen(e.answered, v.end == ledger.AttemptUnknown, e.holdFor(v, o.how, o.reply), e.lastWord(v, o.how, o.reply))
 	end(o.how)
 }
@@ -170,7 +169,7 @@ func (e *execution) recordSeen(answer *stored, unknown bool, hold, last *held) {
 
 // lose holds the intent: nothing sends it again until evidence or a person has spoken (semantics 2).
 func (e *execution) lose(o *outcome) {
-	v, how := o.verdict, o.how
+	how := o.how
 	err := e.op.Lose(o.ending(), o.body)
 	if how.fail != nil && (how.fail.Code == CodeAllTiersFailed || e.spec.Wire == provider.Tool) {
 		told := e.lostError()
@@ -183,7 +182,7 @@ func (e *execution) lose(o *outcome) {
 	case err != nil:
 		e.g.logger.Error("an unknown outcome could not be recorded; recovery will find it", "intent", e.op.ID(), "error", err)
 	}
-	e.logEnd(v)
+	e.logEnd(o)
 	if e.seen != nil {
 		// Nothing may send it again: within the window its key says so, to everybody.
 		window := e.seen.ends.Sub(e.g.ledger.Now())
@@ -215,9 +214,14 @@ func (e *execution) interrupted(how ending) {
 	e.endUnkept(how)
 }
 
-func (e *execution) logEnd(v verdict) {
-	e.g.logger.Warn("attempt failed", "intent", e.op.ID(), "workflow", e.wf.Name, "end", v.end.String(), "status", v.status,
-		"error_type", v.kind, "reason", v.reason, "rule", v.rule)
+// logEnd says once that an attempt failed, and where it was made: what follows may be at another tier.
+func (e *execution) logEnd(o *outcome) {
+	if o.logged {
+		return
+	}
+	o.logged = true
+	e.g.logger.Warn("attempt failed", "intent", e.op.ID(), "workflow", e.wf.Name, "tier", e.next.Tier, "provider", e.target.conf.Name, "model", e.next.Model,
+		"end", o.end.String(), "status", o.status, "error_type", o.kind, "reason", o.reason, "rule", o.rule)
 }
 
 func (e *execution) visibility() ledger.Visibility {
@@ -288,9 +292,13 @@ func (e *execution) storedAnswer(status int, h http.Header, body []byte, events 
 		}
 	}
 	if status < 300 {
-		said := http.Header{}
-		e.degraded(said)
-		maps.Copy(kept, said)
+		reason, notice := e.standsFor()
+		if reason != "" {
+			kept["Holdfast-Fallback-Reason"] = []string{reason}
+		}
+		if notice != "" {
+			kept["Holdfast-Notice"] = []string{notice}
+		}
 	}
 	st := e.op.Status()
 	s := &stored{key: e.claim, fp: e.fp, id: e.op.ID(), body: body, at: e.g.ledger.Now(), tries: e.tries,

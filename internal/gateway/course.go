@@ -18,14 +18,17 @@ type course struct {
 	at    int
 	trail []stop
 	notes []ledger.Event // decisions of which the history does not know yet
-	tries map[string]int // attempts by tier, over the operation's whole life; nil with one tier
+	tries map[string]int // attempts by tier, over the operation's whole life and that of those in whose place it stands; nil with one tier
+	went  int            // the tier of the last attempt that is durable, as telemetry knows
+	said  string         // what was decided about other tiers, as clients are told
+	since int            // the tier at which the operation goes on
 	past  map[string]int // … before this pass of a job
 	most  int            // that a tier may have; 0: not bounded apart
-	asked *original
+	asked *original      // first, once it is made
 	needs *fallback.Needs
-	in    int64 // tokens of the request, estimated
-	out   int64 // … and of its answer
+	size  size
 	one   [1]leg
+	first original
 }
 
 // stop is a tier that did not answer.
@@ -36,6 +39,7 @@ type stop struct {
 	word   string // what the failure is called
 	status int
 	rule   string // that has it skipped
+	past   bool   // … by what was before, not by its contract
 	reason string // in words that may be shown: no address, no error of Go's
 }
 
@@ -54,6 +58,13 @@ func (o *original) attempt(l *leg) intent.Attempt {
 	return intent.Attempt{Route: l.to.conf.Name + "/" + l.sends + "/" + endpointAt(o.spec.Endpoint, l.to.wire, o.spec.Stream) + "/" + o.mark(l.to), Tier: l.name, Model: l.sends}
 }
 
+// free gives back what is counted of the requests of its tiers.
+func (k *course) free() {
+	if k != nil && k.asked != nil {
+		k.asked.free()
+	}
+}
+
 // goTo makes the leg of index i the one that the call is at.
 func (c *call) goTo(i int) {
 	c.course.at = i
@@ -63,7 +74,7 @@ func (c *call) goTo(i int) {
 // skipped puts on the trail what a decision passed over.
 func (k *course) skipped(list []fallback.Skipped) {
 	for _, s := range list {
-		k.stopped(stop{tier: s.Tier, word: "skipped", rule: s.Rule, reason: s.Reason})
+		k.stopped(stop{tier: s.Tier, word: "skipped", rule: s.Rule, reason: s.Reason, past: s.Condition == ""})
 	}
 }
 
@@ -87,6 +98,24 @@ func (k *course) tried() (n int, sent bool) {
 		}
 	}
 	return n, sent
+}
+
+// because is why the call is at another tier than the first: which tier it came from, and what that one did. It came from the last of those
+// before that was asked; where none was, the first of them was passed over.
+func (k *course) because() (from, why string) {
+	for i := range k.trail {
+		s := &k.trail[i]
+		switch {
+		case k.index(s.tier) >= k.at:
+		case s.rule == "":
+			from, why = s.tier, s.word
+		case from == "" && s.past:
+			from, why = s.tier, "attempts_made"
+		case from == "":
+			from, why = s.tier, "contract"
+		}
+	}
+	return from, why
 }
 
 // header is Holdfast-Trail: each tier that did not answer, with its reason.
@@ -132,23 +161,36 @@ func (e *execution) tiered(out http.Header) {
 }
 
 // degraded says in the header of an answer why another tier or model than was asked for gave it, and what its tier has to say of that.
-// Both are kept with the answer, for whoever gets it again.
-func (e *execution) degraded(out http.Header) {
+func (c *call) degraded(out http.Header) {
+	reason, notice := c.exec.standsFor()
+	if reason == "" && c.exec.spec.Model != "" && c.exec.servedModel() != plainName(c.exec.spec.Model) {
+		reason = namedByProvider
+	}
+	if reason != "" {
+		c.set(out, "Holdfast-Fallback-Reason", reason)
+	}
+	if notice != "" {
+		c.set(out, "Holdfast-Notice", notice)
+	}
+}
+
+// namedByProvider is why the models differ where nothing of ours has made them: a provider answers with a dated version of what it was
+// asked for. It follows from the two names, so that nothing of it is kept.
+const namedByProvider = "provider: so it names the model"
+
+// standsFor is what is kept of that with the answer, for whoever gets it again.
+func (e *execution) standsFor() (reason, notice string) {
 	e.mu.Lock()
-	because := e.because
+	reason = e.because
 	e.mu.Unlock()
 	l := e.course.leg()
-	if served := e.servedModel(); because == "" && e.spec.Model != "" && served != plainName(e.spec.Model) {
-		if because = "provider: it names its model " + served; l.model != "" && l.model != e.spec.Model {
-			because = l.name + ": tiers.model"
-		}
-	}
-	if because != "" {
-		set(out, "Holdfast-Fallback-Reason", because)
+	if reason == "" && l.model != "" && e.spec.Model != "" && l.model != e.spec.Model && e.servedModel() != plainName(e.spec.Model) {
+		reason = l.name + ": tiers.model"
 	}
 	if l.notice != "" {
-		set(out, "Holdfast-Notice", headerText(l.notice))
+		notice = headerText(l.notice)
 	}
+	return reason, notice
 }
 
 // headerText writes a text into a header field: visible ASCII and spaces as they are, every other byte of its UTF-8, and %, as

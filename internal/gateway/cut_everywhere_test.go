@@ -2,6 +2,7 @@ package gateway_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,6 +54,7 @@ type cutCase struct {
 	clean  bool   // the HTTP body ends properly behind that
 	pieces bool   // it is sent event by event, not in one write
 	other  string // the workflow whose second tier speaks another format; "": the one of two like tiers
+	denies bool   // its provider declines to answer: whose answer that is depends on the policy
 	own    bool   // it reports an error itself, in a form of its own, which more may follow
 }
 
@@ -210,8 +212,8 @@ func TestCutStreamsAnsweredInAnotherFormat(t *testing.T) {
 	}
 }
 
-// playCuts plays all cases, a few at a time, and counts them by where their cut lies.
-func playCuts(t *testing.T, all []cutCase) map[string]int {
+// playCuts plays all cases, a few at a time, and counts them by where their cut lies; on are further failures that another tier answers.
+func playCuts(t *testing.T, all []cutCase, on ...string) map[string]int {
 	t.Helper()
 	far := &cutFar{cases: map[string]cutCase{}, calls: map[string]int{}}
 	for i := range all {
@@ -222,6 +224,9 @@ func playCuts(t *testing.T, all []cutCase) map[string]int {
 	defer server.Close()
 	r := newRig(t, func(c *rigConfig) {
 		c.yaml = strings.NewReplacer("FAR", server.URL, "COMMON", twoTiersCommon).Replace(twoTiers)
+		for _, word := range on {
+			c.yaml = strings.ReplaceAll(c.yaml, "context_length]", "context_length, "+word+"]")
+		}
 	})
 	var mu sync.Mutex
 	tally, wrong := map[string]int{}, 0
@@ -273,9 +278,9 @@ func (c cutCase) judge(t *testing.T, a *answered, second int) (where, fault stri
 	switch {
 	case a.err != nil:
 		return "any", "the answer does not read to its end: " + a.err.Error()
-	case either && !content && second > 0:
+	case (either || c.denies) && !content && second > 0:
 		return "before", c.judgeBefore(t, a, second)
-	case ended && !(either && content && errorsIn(c.wire, a.body) > 0):
+	case c.denies || ended && !(either && content && errorsIn(c.wire, a.body) > 0):
 		return "complete", c.judgeComplete(a, second)
 	case !content:
 		return "before", c.judgeBefore(t, a, second)
@@ -346,6 +351,8 @@ func (c cutCase) judgeComplete(a *answered, second int) string {
 		return "the first tier's whole answer is not delivered as that: source " + a.header.Get("Holdfast-Source")
 	case errorsIn(c.wire, a.body) > 0:
 		return "an error behind a whole answer"
+	case c.wire == "gemini-array" && !json.Valid(a.body):
+		return "the array is not closed"
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -11,13 +12,14 @@ import (
 // begunAs is the beginning of a stream of each wire format, to its first content, with how its next event is framed.
 var begunAs = map[string]struct{ lead, content, before, behind string }{
 	"openai-chat": {lead: `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":""}}]}` + "\n\n",
-		content: `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"first"}}]}` + "\n\n", before: "data: ", behind: "\n\n"},
+		content: `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"begun"}}]}` + "\n\n", before: "data: ", behind: "\n\n"},
 	"openai-responses": {lead: "event: response.created\n" + `data: {"type":"response.created","response":{"id":"x","status":"in_progress"}}` + "\n\n",
-		content: "event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"first"}` + "\n\n", before: "data: ", behind: "\n\n"},
-	"anthropic": {lead: "event: message_start\n" + `data: {"type":"message_start","message":{"id":"x","content":[]}}` + "\n\n",
-		content: "event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"first"}}` + "\n\n", before: "data: ", behind: "\n\n"},
-	"gemini-sse":   {content: `data: {"candidates":[{"content":{"parts":[{"text":"first"}]}}]}` + "\r\n\r\n", before: "data: ", behind: "\r\n\r\n"},
-	"gemini-array": {lead: "[", content: `{"candidates":[{"content":{"parts":[{"text":"first"}]}}]}`, before: ",", behind: ""},
+		content: "event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","delta":"begun"}` + "\n\n", before: "data: ", behind: "\n\n"},
+	"anthropic": {lead: "event: message_start\n" + `data: {"type":"message_start","message":{"id":"x","content":[]}}` + "\n\n" +
+		"event: content_block_start\n" + `data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}` + "\n\n",
+		content: "event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"begun"}}` + "\n\n", before: "data: ", behind: "\n\n"},
+	"gemini-sse":   {content: `data: {"candidates":[{"content":{"parts":[{"text":"begun"}]}}]}` + "\r\n\r\n", before: "data: ", behind: "\r\n\r\n"},
+	"gemini-array": {lead: "[", content: `{"candidates":[{"content":{"parts":[{"text":"begun"}]}}]}`, before: ",", behind: ""},
 }
 
 // failing are the forms in which servers report an error inside a stream, by wire format: the API's own, those of proxies before it, and
@@ -128,5 +130,67 @@ func TestErrorsInStreamsAnsweredInAnotherFormat(t *testing.T) {
 	}
 	if tally := playCuts(t, all); tally["before"] != len(all) {
 		t.Errorf("%v of %d", tally, len(all))
+	}
+}
+
+// refusing are the events by which each API declines to answer, for a stream without content.
+var refusing = map[string]string{
+	"openai-chat": `data: {"id":"x","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},"finish_reason":"content_filter"}]}` + "\n\n",
+	"anthropic":   "event: message_delta\n" + `data: {"type":"message_delta","delta":{"stop_reason":"refusal","stop_sequence":null},"usage":{"output_tokens":1}}` + "\n\n",
+	"openai-responses": "event: response.incomplete\n" +
+		`data: {"type":"response.incomplete","response":{"id":"x","status":"incomplete","output":[],"incomplete_details":{"reason":"content_filter"}}}` + "\n\n",
+	"gemini-sse":   `data: {"candidates":[{"finishReason":"SAFETY","index":0}]}` + "\r\n\r\n",
+	"gemini-array": `{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"}}`,
+}
+
+// refusals are streams without content that decline to answer, and end behind that in each way.
+func refusals() (all []cutCase) {
+	for _, wire := range wires {
+		for _, half := range []string{"", begunAs[wire].before + `{"half`} {
+			for _, pieces := range []bool{true, false} {
+				stream := begunAs[wire].lead + refusing[wire] + half
+				all = append(all, cutCase{name: wire + ", torn behind a refusal: " + half, wire: wire, stream: []byte(stream), pieces: pieces, denies: true})
+			}
+		}
+	}
+	return all
+}
+
+// A connection that breaks behind a refusal takes nothing back of it: it is the answer, and another tier's only where fallback.on has
+// content_filter.
+func TestTornRefusals(t *testing.T) {
+	all := refusals()
+	if tally := playCuts(t, all); tally["complete"] != len(all) {
+		t.Errorf("%v of %d: another model answers what one has declined", tally, len(all))
+	}
+	all = refusals()
+	if tally := playCuts(t, all, "content_filter"); tally["before"] != len(all) {
+		t.Errorf("%v of %d: the tier that may answer is not asked", tally, len(all))
+	}
+}
+
+// A document in the place of an array leaves whole or not at all: nothing could be said behind a part of it.
+func TestDocumentForAnArray(t *testing.T) {
+	whole := goodDocument["gemini-array"]
+	far := &cutFar{cases: map[string]cutCase{}, calls: map[string]int{}}
+	server := httptest.NewServer(far)
+	defer server.Close()
+	r := newRig(t, func(c *rigConfig) {
+		c.yaml = strings.NewReplacer("FAR", server.URL, "COMMON", twoTiersCommon).Replace(twoTiers)
+	})
+	for i := range len(whole) + 1 {
+		for _, clean := range []bool{true, false} {
+			c := cutCase{wire: "gemini-array", model: fmt.Sprint("d-", i, clean), stream: []byte("\n" + whole[:i]), clean: clean}
+			far.mu.Lock()
+			far.cases[c.model] = c
+			far.mu.Unlock()
+			want := goodAnswer[c.wire]
+			if clean && i == len(whole) {
+				want = string(c.stream)
+			}
+			if a := r.must(c.ask(), 200); string(a.body) != want {
+				t.Errorf("%d of %d bytes, clean %v: %q", i, len(whole), clean, a.body)
+			}
+		}
 	}
 }

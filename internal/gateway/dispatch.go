@@ -54,7 +54,11 @@ var hopByHop = map[string]bool{
 }
 
 // outbound is the request as it goes to the provider of the tier that the call is at.
-func (c *call) outbound() *upstream.Request { return c.original().outbound(c.course.leg()) }
+func (c *call) outbound() *upstream.Request {
+	o := c.original()
+	o.effect, o.key = c.effect, c.key
+	return o.outbound(c.course.leg())
+}
 
 // markMetadata writes into a chat completion that is stored by what it is found again, where the workflow wants that (reconcile.metadata). The
 // fingerprint is of what was asked; the log says what was added to it. The mark is of this operation alone: the key may come again.

@@ -118,6 +118,9 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 		return false, c.reused(r.ID)
 	}
 	if c.goesOnWith(r) {
+		if refusal := c.resumes(r); refusal != nil {
+			return false, refusal
+		}
 		return c.takeOver(r)
 	}
 	return c.heldBy(ctx, r, refused)
@@ -206,7 +209,6 @@ func (g *Gateway) load(ctx context.Context, r *ledger.Record) (*stored, error) {
 // its next attempt decides who.
 func (c *call) takeOver(r *ledger.Record) (again bool, refusal *Error) {
 	op := c.g.log.Load(r)
-	c.remembers(r.ID)
 	err := c.exec.takenOver(op)
 	switch {
 	case errors.Is(err, ledger.ErrStale):

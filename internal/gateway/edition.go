@@ -29,7 +29,7 @@ type edition struct {
 
 // edition compiles a configuration. Nothing that is in use changes by it.
 func (g *Gateway) edition(cfg *policy.Config) (*edition, error) {
-	e := &edition{Gateway: g, policy: cfg, guard: NewGuard(cfg.Auth), common: newShared(g.current.Load())}
+	e := &edition{Gateway: g, policy: cfg, guard: NewGuard(cfg.Auth, heads(cfg)...), common: newShared(g.current.Load())}
 	var err error
 	if e.providers, e.wires, err = targets(cfg); err != nil {
 		return nil, err

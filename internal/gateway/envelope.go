@@ -29,6 +29,11 @@ func (c *call) refuse(e *Error) {
 		c.operation(h)
 	} else if c.exec != nil {
 		c.exec.tiered(h)
+	} else if c.earlier != nil {
+		c.earlier.replayed(h)
+	}
+	if e.Code == CodeAllTiersFailed {
+		delete(h, "Holdfast-Served-Model")
 	}
 	body := c.errorBody(e)
 	set(h, "Content-Type", provider.ContentType)

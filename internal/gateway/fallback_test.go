@@ -94,7 +94,7 @@ func TestFallbackIsDecided(t *testing.T) {
 		header string
 	}{
 		"next":  {chat("next").workflow("equal"), `{"status":503}`, 502, "next; tier=local; rule=tiers"},
-		"tools": {chat("tools", tools).workflow("equal"), `{"status":503}`, 503, "mismatch; rule=fallback.require_equivalent_tools"},
+		"tools": {chat("tools", tools).workflow("equal"), `{"status":503}`, 503, "mismatch; rule=models.tools"},
 		"held":  {chat("held", `,"conversation":"c-1"`).workflow("equal"), `{"status":429}`, 429, "mismatch; rule=tiers.provider"},
 		"long":  {chat("long", `,"max_tokens":9000`).workflow("equal"), `{"status":503}`, 503, "mismatch; rule=models.context_tokens"},
 		"mine":  {chat("mine").workflow("equal"), `{"status":400}`, 400, "denied; rule=fallback.on"},

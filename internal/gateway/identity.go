@@ -3,11 +3,14 @@ package gateway
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 )
 
@@ -19,11 +22,19 @@ type Guard struct {
 	hosts  map[string]bool
 	keys   map[[32]byte]*policy.AuthKey
 	tenant string
+	proofs []string // the headers that carry a credential, by their canonical names
 }
 
-// NewGuard compiles auth.
-func NewGuard(a policy.Auth) *Guard {
-	g := &Guard{hosts: map[string]bool{"localhost": true}, keys: map[[32]byte]*policy.AuthKey{}, tenant: a.Tenant}
+// NewGuard compiles auth. A client's credential may be in any header that proves who calls at some provider: in one of those that all
+// formats have, or in one of heads, which are the providers' own (auth_header).
+func NewGuard(a policy.Auth, heads ...string) *Guard {
+	g := &Guard{hosts: map[string]bool{"localhost": true}, keys: map[[32]byte]*policy.AuthKey{}, tenant: a.Tenant,
+		proofs: slices.Clone(credentialHeaders[:])}
+	for _, name := range heads {
+		if name = http.CanonicalHeaderKey(name); name != "" && !slices.Contains(g.proofs, name) && !mutant.On("auth-header-is-no-credential") {
+			g.proofs = append(g.proofs, name)
+		}
+	}
 	for _, h := range a.Hosts {
 		g.hosts[strings.ToLower(h)] = true
 	}
@@ -79,34 +90,82 @@ func refuseHost(w http.ResponseWriter) {
 
 // Client returns the configured credential that r carries, nil for a stranger's.
 func (g *Guard) Client(r *http.Request) *policy.AuthKey {
-	return g.keys[sha256.Sum256([]byte(Credential(r)))]
+	for proof := range g.presented(r) {
+		if k := g.keys[sha256.Sum256([]byte(proof))]; k != nil {
+			return k
+		}
+	}
+	return nil
 }
 
-// credentialHeaders carry what proves who calls. They are replaced or forwarded, never logged or hashed in the
-// clear.
+// credentialHeaders carry, in one format or another, what proves who calls. They are replaced or forwarded, never logged or hashed in
+// the clear.
 var credentialHeaders = [...]string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key"}
 
-// Credential is what the request proves its caller by: a header of any provider's kind, or Gemini's ?key=.
-func Credential(r *http.Request) string {
-	for _, name := range credentialHeaders {
-		v := first(r.Header[name])
-		if v == "" {
-			continue
-		}
-		if scheme, rest, ok := strings.Cut(v, " "); ok && strings.EqualFold(scheme, "Bearer") {
-			return strings.TrimSpace(rest)
-		}
-		return v
+// heads are the headers that the configured providers read their keys from, where those are not the format's own.
+func heads(cfg *policy.Config) (names []string) {
+	for i := range cfg.Providers {
+		names = append(names, cfg.Providers[i].AuthHeader)
 	}
-	if strings.Contains(r.URL.RawQuery, "key=") || strings.Contains(r.URL.RawQuery, "access_token=") {
+	return names
+}
+
+// Credential is what the request proves its caller by: in headers of any provider's kind, or in Gemini's ?key=. Which of several its
+// provider goes by only that one knows (an SDK sends a placeholder beside a header that it was told to add), so that all of them
+// together say who calls.
+func (g *Guard) Credential(r *http.Request) (proof string) {
+	for v := range g.presented(r) {
+		switch {
+		case proof == "":
+			proof = v
+		case v != proof && !mutant.On("first-credential-alone"):
+			proof += "\x00" + v
+		}
+	}
+	return proof
+}
+
+// presented are the credentials that a request carries. Parameters of the gateway's own paths, and of tools, may have the names that
+// credentials have at a provider: there they count only where no header has one.
+func (g *Guard) presented(r *http.Request) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		found := false
+		for _, name := range g.proofs {
+			for _, v := range r.Header[name] {
+				if v = bare(v); v == "" {
+					continue
+				}
+				if found = true; !yield(v) {
+					return
+				}
+			}
+		}
+		if found && (local(r.URL.Path) || strings.HasPrefix(r.URL.Path, toolPrefix)) ||
+			!strings.Contains(r.URL.RawQuery, "key=") && !strings.Contains(r.URL.RawQuery, "access_token=") {
+			return
+		}
 		q := r.URL.Query()
 		for _, name := range []string{"key", "access_token", "api_key"} {
-			if v := q.Get(name); v != "" {
-				return v
+			if v := q.Get(name); v != "" && !yield(v) {
+				return
 			}
 		}
 	}
-	return ""
+}
+
+// bare is a credential without its scheme.
+func bare(v string) string {
+	if scheme, rest, ok := strings.Cut(v, " "); ok && strings.EqualFold(scheme, "Bearer") {
+		return strings.TrimSpace(rest)
+	}
+	return v
+}
+
+// strip takes what proves who calls out of a header.
+func (g *Guard) strip(h http.Header) {
+	for _, name := range g.proofs {
+		delete(h, name)
+	}
 }
 
 // identify finds the tenant (semantics 44).
@@ -129,7 +188,7 @@ func (c *call) identify() *Error {
 		}
 		c.tenant, c.owner = c.client.Tenant, c.client.Owner
 	case c.forwards():
-		c.tenant = g.forwardedTenant(Credential(c.r))
+		c.tenant = g.forwardedTenant(g.guard.Credential(c.r))
 	}
 	if g.guard.tenant != "" {
 		c.tenant = g.guard.tenant

@@ -86,7 +86,8 @@ func (c *call) lastResort(failed Code) bool {
 	}
 	a := c.asks()
 	if a != nil && !c.fresh {
-		if h := c.find(a, c.tierScopes(false)); h != nil {
+		// Its vector takes the embedder's own time at most: that of the call may be what is over.
+		if h := c.find(c.r.Context(), a, c.tierScopes(false)); h != nil {
 			if c.stand(h.canned(string(failed))) {
 				return true
 			}
@@ -115,10 +116,15 @@ func (c *call) leftOpen() bool {
 	return c.exec.op.Status().State == ledger.Unknown
 }
 
+// mayStand says that an answer of this type is what a head that went out already has promised.
+func (c *call) mayStand(contentType string) bool {
+	return !c.bridging || c.fits(http.StatusOK, contentType)
+}
+
 // stand gives the client an answer that was not made for its operation. It is false, with nothing written, where that is not
 // what a head that went out already has promised.
 func (c *call) stand(k *canned) bool {
-	if c.bridging && !c.fits(http.StatusOK, k.contentType) {
+	if !c.mayStand(k.contentType) {
 		return false
 	}
 	c.standNoted(k)
@@ -127,6 +133,9 @@ func (c *call) stand(k *canned) bool {
 		c.operation(out)
 	} else if c.model != "" {
 		c.set(out, "Holdfast-Requested-Model", c.model)
+	}
+	if c.earlier != nil {
+		c.earlier.told(out)
 	}
 	c.set(out, "Holdfast-Source", k.source)
 	c.set(out, "Holdfast-Served-Model", k.served)
@@ -166,7 +175,7 @@ func (c *call) standNoted(k *canned) {
 		said["entry"], said["cache"] = k.hit.entry.Intent, k.hit.String()
 		words = "its client was given an earlier answer in the place of " + k.reason + ", that of " + k.hit.entry.Intent
 	}
-	id := ""
+	id := c.earlier.intent()
 	if e := c.exec; e != nil {
 		if id = e.opID(); id != "" {
 			evidence, err := json.Marshal(said)

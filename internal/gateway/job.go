@@ -46,8 +46,9 @@ func (g *Gateway) newQueue(cfg *policy.Config) *queue.Queue {
 		Rules: func(head *ledger.Intent) queue.Rules { return g.current.Load().scheduled(head) },
 		// A job that waits is not in flight: each pass goes, from its first stage to its last, by the configuration that is in
 		// force when a worker takes it. After a restart there would be no other.
-		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
-		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) },
+		Work:      func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().workOn(ctx, j) },
+		Barred:    func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().jobBarred(head) },
+		Elsewhere: func(head *ledger.Intent) bool { return g.current.Load().hasElsewhere(head) },
 		As: func(head ledger.Intent, said json.RawMessage) ledger.Intent {
 			if mutant.On("replay-waits-for-old-route") {
 				return head
@@ -258,7 +259,9 @@ func (c *call) jobKey() *Error {
 	e := c.g.newExecution(c)
 	e.key, e.job = c.key, c.job
 	e.pass, e.inherited = c.job.Op.Status().Attempt, -c.job.Life.Attempts
-	c.remembers(c.job.Op.ID())
+	ctx, stop := context.WithTimeout(c.r.Context(), c.g.policy.Limits.CommitWait)
+	defer stop()
+	c.counts(ctx, c.job.Op.ID())
 	c.course.past = maps.Clone(c.course.tries)
 	if running := c.g.registry.join(c.key, e); running != nil { // a request that looks the key up at this moment
 		running.leave()
@@ -312,12 +315,15 @@ func (c *call) unstarted(err *Error) queue.Rest {
 	}
 	switch err.Code {
 	case CodeBulkheadFull, CodeRateLimited, CodeCircuitOpen, CodeInFlight:
+		rest.Wait = c.g.untilAged(c.job, rest.Wait)
 	case CodeSpendExceeded: // a day's limit is over tomorrow, the others a person has to change
 		rest.Condition, rest.Impossible = decision.QuotaOrSpendExhausted, err.Wait == 0
 	case CodeShed, CodeDraining, CodeStoreUnavailable, CodeDeadline:
 		rest.Wait = max(err.Wait, time.Second)
 	case CodeContract:
-		rest.Condition, rest.Impossible = c.unmet, true
+		if rest.Condition, rest.Impossible = c.unmet, true; c.job.Spent {
+			rest.Impossible, rest.Rule = false, "lanes.background_retry.max_attempts"
+		}
 	default: // its request is none
 		rest.Impossible = true
 	}

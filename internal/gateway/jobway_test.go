@@ -145,6 +145,30 @@ func TestReplayOfAJobWhoseProviderIsGone(t *testing.T) {
 	}
 }
 
+// A person has a job sent by a provider of another API where calls are translated to it: no other way than a tier's.
+func TestReplayByAnotherAPI(t *testing.T) {
+	t.Parallel()
+	r := movingRig(t)
+	id := r.givenUp(chat("crosses").workflow("once"))
+	r.replay(id, "claude/claude-haiku-4-5")
+	if rec := r.until(id, settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Attempt != 2 {
+		t.Errorf("%+v", rec.Status)
+	}
+	calls := r.sim.Calls("crosses")
+	if len(calls) != 2 || calls[1].Path != "/v1/messages" || calls[1].Model != "claude-haiku-4-5" {
+		t.Errorf("sent as %+v", calls)
+	}
+	body, err := r.store.Body(t.Context(), id, ledger.BodyAnswer)
+	if err != nil || !strings.Contains(string(body.Data), `"chat.completion"`) {
+		t.Errorf("its answer is %s, %v", body.Data, err)
+	}
+	q := request{path: "/v1/embeddings", body: `{"model":"text-embedding-3-small","input":"op=vector"}`}
+	id = r.givenUp(q.workflow("once"))
+	if err := r.gw.CheckOverride(&r.record(id).Intent, "claude/claude-haiku-4-5"); err == nil {
+		t.Error("a call that cannot be told to it was taken for one")
+	}
+}
+
 // givenUp has a job fail into the dead letter, and its next attempt succeed.
 func (r *rig) givenUp(q request) string {
 	r.t.Helper()

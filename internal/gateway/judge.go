@@ -37,7 +37,8 @@ func Judge(wf *policy.Workflow, call *provider.Call, external bool, a signal.Ans
 	if visible && format != provider.JSONArray {
 		format = provider.SSE // only a stream is seen before it has ended
 	}
-	if format == provider.SSE || format == provider.JSONArray {
+	begun, array := beginning(a.Body)
+	if format == provider.SSE || format == provider.JSONArray && (array || !begun) {
 		return judgeStream(wf, call, format, external, visible, a)
 	}
 	return judgePlain(wf, call, external, a)
@@ -84,6 +85,7 @@ func judgeStream(wf *policy.Workflow, call *provider.Call, format provider.Forma
 		status := errorStatus(p.ErrorData, p.ErrorType)
 		a.Status, a.Body = status, p.ErrorData
 		v := judge(wf, external, a)
+		v.reason = streamReports
 		if v.keep = false; external || visible {
 			v.end = ledger.AttemptUnknown
 		}

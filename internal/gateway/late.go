@@ -140,7 +140,7 @@ func (e *execution) settleLate(v verdict, end intent.Ending, resp *upstream.Resp
 		status = http.StatusBadGateway
 	}
 	if e.keep && (v.end == ledger.AttemptSuccess || v.keep) {
-		answer := e.storedAnswer(status, resp.Header, maskCredentials(e.request, body), 0)
+		answer := e.storedAnswer(status, resp.Header, e.g.guard.maskCredentials(e.request, body), 0)
 		s.Answer, s.KeepUntil = &answer.answer, answer.until
 		s.Body = &ledger.Body{Kind: ledger.BodyAnswer, ContentType: header(resp, "Content-Type"), Data: answer.body}
 	}

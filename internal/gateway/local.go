@@ -82,7 +82,7 @@ func (g *edition) serveAPI(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		tenant = client.Tenant
-	} else if cred := Credential(r); cred != "" && !g.replacesAll() {
+	} else if cred := g.guard.Credential(r); cred != "" && !g.replacesAll() {
 		tenant = g.forwardedTenant(cred)
 	}
 	if g.guard.tenant != "" {

@@ -37,12 +37,14 @@ func (c *call) cached() *Error {
 	if c.holder() != nil {
 		return nil
 	}
-	h := c.find(a, c.tierScopes(true))
-	if h == nil || c.r.Context().Err() != nil {
+	ctx, stop := c.patience()
+	defer stop()
+	h := c.find(ctx, a, c.tierScopes(true))
+	if h == nil || c.r.Context().Err() != nil || !c.mayStand(h.contentType) {
 		return nil
 	}
+	c.standDown() // first: a client that reads slowly holds neither its followers nor a place
 	c.stand(h.canned("cache.first"))
-	c.standDown()
 	return nil
 }
 
@@ -59,15 +61,24 @@ func (c *call) tierScopes(first bool) []tierScope {
 	return list
 }
 
-// find looks by template, then by meaning.
-func (c *call) find(a *asked, tiers []tierScope) *hit {
-	if h := c.byTemplate(a, tiers); h != nil {
-		return h
-	}
-	return c.byMeaning(a, tiers)
+// search is one look for an earlier answer.
+type search struct {
+	*asked
+	ctx   context.Context // of whoever waits for the question's vector
+	tiers []tierScope
+	left  time.Duration // for reads of the store: it may be slow, and is asked for each kind and tier
 }
 
-func (c *call) byTemplate(a *asked, tiers []tierScope) *hit {
+// find looks by template, then by meaning.
+func (c *call) find(ctx context.Context, a *asked, tiers []tierScope) *hit {
+	s := &search{a, ctx, tiers, fetchWait}
+	if h := c.byTemplate(s); h != nil {
+		return h
+	}
+	return c.byMeaning(s)
+}
+
+func (c *call) byTemplate(a *search) *hit {
 	if len(a.conf.templates) == 0 {
 		return nil
 	}
@@ -76,29 +87,27 @@ func (c *call) byTemplate(a *asked, tiers []tierScope) *hit {
 		c.g.observer.CacheMiss(c.wf.Name, string(cache.Template), "no_template")
 		return nil
 	}
-	return c.look(a, cache.Template, tiers, ttl, func(q *cache.Question) cache.Key { return q.TemplateKey(m) },
+	return c.look(a, cache.Template, ttl, func(q *cache.Question) cache.Key { return q.TemplateKey(m) },
 		func(e *cache.Entry) (float64, cache.Reason) { return cache.Confirm(e, cache.Vector{}, 0) })
 }
 
-func (c *call) byMeaning(a *asked, tiers []tierScope) *hit {
+func (c *call) byMeaning(a *search) *hit {
 	s := a.conf.semantic
 	if s == nil {
 		return nil
 	}
 	now := c.g.ledger.Now()
-	return c.look(a, cache.Semantic, tiers, s.ttl, func(q *cache.Question) cache.Key { return q.SemanticKey(s.embedder.Space(), now) },
+	return c.look(a, cache.Semantic, s.ttl, func(q *cache.Question) cache.Key { return q.SemanticKey(s.embedder.Space(), now) },
 		func(e *cache.Entry) (float64, cache.Reason) {
 			return cache.Confirm(e, c.vector(a), s.threshold)
 		})
 }
 
 // vector is that of the question, none where it cannot be had in time.
-func (c *call) vector(a *asked) (v cache.Vector) {
-	ctx, stop := c.patience()
-	defer stop()
+func (c *call) vector(a *search) (v cache.Vector) {
 	err := errBusyEmbedder
 	if c.g.answers.embedding.Add(1) <= maxEmbeddings {
-		v, err = a.embed(ctx, a.conf.semantic.embedder)
+		v, err = a.embed(a.ctx, a.conf.semantic.embedder)
 	}
 	c.g.answers.embedding.Add(-1)
 	if err != nil {
@@ -113,19 +122,21 @@ const maxEmbeddings = 64
 var errBusyEmbedder = errors.New("limit of vectors that are made at once")
 
 // worse orders the reasons of misses: the one that came nearest to a hit is told.
-var worse = map[cache.Reason]int{cache.Empty: 0, cache.Differs: 1, cache.Expired: 2, cache.NoVector: 3, cache.Dissimilar: 4, otherForm: 5, answerGone: 6}
+var worse = map[cache.Reason]int{cache.Empty: 0, cache.Differs: 1, cache.Expired: 2, cache.NoVector: 3, cache.Dissimilar: 4, otherForm: 5, answerGone: 6,
+	storeSilent: 7}
 
 // What an entry can be passed over for beside the reasons of package cache.
 const (
-	answerGone cache.Reason = "answer_gone" // the answer that it leads to is not to be had any more
-	otherForm  cache.Reason = "other_form"  // the answer stands in another form, and holds what cannot be said in this one
+	answerGone  cache.Reason = "answer_gone" // the answer that it leads to is not to be had any more
+	storeSilent cache.Reason = "store_away"  // the store did not say what stands there, or not in time
+	otherForm   cache.Reason = "other_form"  // the answer stands in another form, and holds what cannot be said in this one
 )
 
 // look asks for one kind of entry, tier by tier: in the form that the request asks for, then in the others.
-func (c *call) look(a *asked, kind cache.Kind, tiers []tierScope, ttl time.Duration, key func(*cache.Question) cache.Key,
+func (c *call) look(a *search, kind cache.Kind, ttl time.Duration, key func(*cache.Question) cache.Key,
 	confirm func(*cache.Entry) (float64, cache.Reason)) *hit {
 	nearest := cache.Empty
-	for _, t := range tiers {
+	for _, t := range a.tiers {
 		q := a.in(t)
 		at := key(&q)
 		for i, form := range a.forms {
@@ -147,7 +158,7 @@ func (c *call) look(a *asked, kind cache.Kind, tiers []tierScope, ttl time.Durat
 }
 
 // candidate is what stands at one place of the index, or why that is no answer.
-func (c *call) candidate(a *asked, partition [32]byte, key cache.Key, ttl time.Duration, confirm func(*cache.Entry) (float64, cache.Reason)) (*hit, cache.Reason) {
+func (c *call) candidate(a *search, partition [32]byte, key cache.Key, ttl time.Duration, confirm func(*cache.Entry) (float64, cache.Reason)) (*hit, cache.Reason) {
 	now := c.g.ledger.Now()
 	e, why := c.g.answers.index.Candidate(a.scope.Tenant, a.scope.Workflow, partition, key, now)
 	if e == nil {
@@ -160,10 +171,14 @@ func (c *call) candidate(a *asked, partition [32]byte, key cache.Key, ttl time.D
 	if why != cache.Found {
 		return nil, why
 	}
-	h, err := c.g.fetch(e, c.tenant)
-	if err != nil {
+	h, err := c.g.fetch(e, c.tenant, &a.left)
+	switch {
+	case noAnswer(err):
 		c.g.logger.Debug("an entry of the cache leads to no answer", "intent", e.Intent, "error", err)
 		return nil, answerGone
+	case err != nil:
+		c.g.logger.Debug("what an entry of the cache leads to is not known", "intent", e.Intent, "error", err)
+		return nil, storeSilent
 	}
 	h.similarity, h.age = near, max(now.Sub(e.Made), 0)
 	return h, cache.Found
@@ -178,18 +193,28 @@ func (h *hit) retell(c *call) bool {
 	return ok
 }
 
-// fetchWait bounds the reading of an answer.
+// fetchWait bounds the reading of answers in one look for one.
 const fetchWait = 2 * time.Second
 
 var errNoAnswer = errors.New("it is no answer to give to another request")
 
+// noAnswer says that the log knows of no answer, not that the log is away.
+func noAnswer(err error) bool {
+	return errors.Is(err, ledger.ErrNotFound) || errors.Is(err, errNoAnswer)
+}
+
 // fetch reads the answer that an entry leads to. The log decides, not the index: whether its row still stands, whose it is, and
-// that it was a success.
-func (g *Gateway) fetch(e *cache.Entry, tenant string) (*hit, error) {
-	ctx, stop := context.WithTimeout(context.Background(), fetchWait)
+// that it was a success. It takes no longer than what is left, and takes that from it.
+func (g *Gateway) fetch(e *cache.Entry, tenant string, left *time.Duration) (*hit, error) {
+	began := time.Now()
+	ctx, stop := context.WithTimeout(context.Background(), *left)
 	defer stop()
+	if ctx.Err() != nil { // nothing is left: the store is not asked for what it cannot say in time
+		return nil, ctx.Err()
+	}
 	h, err := g.recorded(ctx, e, tenant)
-	if errors.Is(err, ledger.ErrNotFound) || errors.Is(err, errNoAnswer) {
+	*left -= time.Since(began)
+	if noAnswer(err) {
 		g.answers.gone(e)
 	}
 	return h, err

@@ -103,8 +103,8 @@ func hideSignal(s signal.Signal, hidden *redact.Words) signal.Signal {
 
 // maskCredentials takes out of an error's body, before it is passed on or kept, the credentials that its request was
 // sent with (interface.md, settled questions).
-func maskCredentials(r *upstream.Request, body []byte) []byte {
-	for _, name := range credentialHeaders {
+func (g *Guard) maskCredentials(r *upstream.Request, body []byte) []byte {
+	for _, name := range g.proofs {
 		for _, v := range r.Header[name] {
 			body = maskWord(body, v)
 		}

@@ -32,7 +32,7 @@ func (g *edition) serveMCP(w http.ResponseWriter, r *http.Request) {
 	case forwardsCredential(g.policy, name):
 		who.Authorization = r.Header.Get("Authorization")
 		if who.Authorization != "" {
-			who.Tenant = g.forwardedTenant(Credential(r))
+			who.Tenant = g.forwardedTenant(g.guard.Credential(r))
 		}
 	}
 	if g.guard.tenant != "" {

@@ -1,128 +1,332 @@
 package gateway
 
 import (
-	"github.com/tidwall/gjson"
+	"strings"
 
 	"github.com/holdfast-ai/holdfast/fallback"
+	"github.com/holdfast-ai/holdfast/internal/mutant"
+	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
 )
 
-// schemaFields are where requests ask for an answer of a schema; those that have another form there say so with their type.
-var schemaFields = []string{"generationConfig.responseSchema", "generationConfig.responseJsonSchema", "generation_config.response_schema",
-	"generation_config.response_json_schema"}
+// What a request asks of whoever answers it is read in one walk that looks at every member, repeated ones too: which of them a
+// provider takes is not ours to guess, so that what any of them asks is asked.
 
-var schemaTypes = []string{"response_format.type", "text.format.type", "output_format.type", "output_config.format.type"}
+// needsReader collects what a body asks.
+type needsReader struct {
+	n        fallback.Needs
+	parallel bool
+}
 
-// imageTypes are the types of content parts that are images.
-var imageTypes = map[string]bool{"image_url": true, "input_image": true, "image": true}
+// place is where in a request a value stands.
+type place uint8
 
-// imageFields hold images, or files, in Gemini's parts.
-var imageFields = map[string]bool{"inlineData": true, "inline_data": true, "fileData": true, "file_data": true}
+const (
+	elsewhere place = iota
+	inTurns         // a list of turns, or of items
+	inTurn
+	inContent // a list of parts
+	inPart
+	inSource // what a document is made of
+)
 
-// heldFields name what a provider keeps for a request, or has sealed for itself: no other has it, or can read it.
-var heldFields = map[string]bool{"previous_response_id": true, "conversation": true, "file_id": true, "fileUri": true, "file_uri": true,
-	"thoughtSignature": true, "thought_signature": true, "encrypted_content": true, "cachedContent": true, "cached_content": true,
-	"container": true, "item_reference": true}
-
-// sealed are parts of a history that only the provider that wrote them can read, by their type, with the member that says so:
-// Anthropic's signed thoughts, OpenAI's reasoning by its id, references to what it keeps, audio that it gave an id.
-var sealed = map[string][]string{"thinking": {"signature"}, "redacted_thinking": {"data"}, "reasoning": {"id", "encrypted_content"}, "item_reference": {"id"},
-	"compaction": {"encrypted_content", "id"}}
-
-// arguments hold what a model wrote for a tool, and what tools say: members of any name.
-var arguments = map[string]bool{"input": true, "arguments": true, "args": true, "functionCall": true, "function_call": true, "functionResponse": true,
-	"function_response": true, "metadata": true}
-
-// needsDepth bounds how deep a body is looked into: a part of a message stands at five, one in a tool's result at seven.
+// needsDepth bounds how deep a body is looked into: a part of a message stands at five, one in a document in a tool's result at ten.
 const needsDepth = 12
 
 // needsOf reads from a request's body what it asks of whoever answers it, but for its format and its size.
-func needsOf(body []byte) (n fallback.Needs) {
-	doc := gjson.ParseBytes(body)
-	n.Tools = filled(doc.Get("tools")) || filled(doc.Get("functions")) || filled(doc.Get("mcp_servers"))
-	n.Hosted = hostedTool(doc)
-	n.Parallel = n.Tools && doc.Get("parallel_tool_calls").Type == gjson.True
-	for _, path := range schemaFields {
-		n.Schema = n.Schema || doc.Get(path).Exists()
-	}
-	for _, path := range schemaTypes {
-		n.Schema = n.Schema || doc.Get(path).Str == "json_schema"
-	}
-	if doc.Get("prompt.id").Exists() {
-		n.Held = "prompt"
-	}
-	doc.ForEach(func(key, value gjson.Result) bool {
-		if key.Str != "tools" && key.Str != "functions" { // whose schemas have members of any name
-			look(key.Str, value, &n, needsDepth)
-		}
-		return true
-	})
-	return n
+func needsOf(body []byte) fallback.Needs {
+	var r needsReader
+	members(body, func(key string, v jsonview.Value) { r.top(key, v) })
+	r.n.Parallel = r.parallel && r.n.Tools
+	return r.n
 }
 
-// hostedTool names a tool that the provider itself runs, or knows by its type alone; "" without one.
-func hostedTool(doc gjson.Result) (name string) {
-	if filled(doc.Get("mcp_servers")) {
-		return "mcp_servers"
-	}
-	if doc.Get("web_search_options").Exists() {
-		return "web_search_options"
-	}
-	doc.Get("tools").ForEach(func(_, tool gjson.Result) bool {
-		kind := tool.Get("type").Str
-		switch {
-		case kind != "" && kind != "function" && kind != "custom":
-			name = kind
-		case kind == "" && !tool.Get("name").Exists() && !tool.Get("function").Exists() && tool.IsObject(): // Gemini's
-			tool.ForEach(func(key, _ gjson.Result) bool {
-				if key.Str != "functionDeclarations" && key.Str != "function_declarations" {
-					name = key.Str
-				}
-				return true
-			})
+// members calls f with every member of an object.
+func members(v jsonview.Value, f func(key string, v jsonview.Value)) {
+	var seen map[string]bool
+	for o := v.Object(); ; {
+		key, val, ok := o.Next()
+		if !ok {
+			return
 		}
-		return name == ""
-	})
-	return name
+		if mutant.On("repeated-member-read-once") {
+			if seen == nil {
+				seen = map[string]bool{}
+			}
+			if seen[string(key)] {
+				continue
+			}
+			seen[string(key)] = true
+		}
+		f(string(key), val)
+	}
 }
 
-// look finds images and what a provider keeps, at any depth but in what tools are told and say.
-func look(key string, v gjson.Result, n *fallback.Needs, depth int) {
+// elements calls f with every element of an array.
+func elements(v jsonview.Value, f func(v jsonview.Value)) {
+	for a := v.Array(); ; {
+		val, ok := a.Next()
+		if !ok {
+			return
+		}
+		f(val)
+	}
+}
+
+func (r *needsReader) top(key string, v jsonview.Value) {
+	switch key {
+	case "tools": // whose schemas have members of any name
+		r.n.Tools = r.n.Tools || v.Filled()
+		elements(v, r.tool)
+	case "functions":
+		r.n.Tools = r.n.Tools || v.Filled()
+	case "parallel_tool_calls":
+		r.parallel = r.parallel || v.True()
+	case "messages", "input", "contents", "systemInstruction", "system_instruction":
+		r.look(key, v, inTurns, needsDepth)
+	case "system", "instructions":
+		r.look(key, v, inContent, needsDepth)
+	case "response_format", "output_format":
+		r.format(v)
+	case "text", "output_config":
+		members(v, func(key string, v jsonview.Value) {
+			if key == "format" {
+				r.format(v)
+			}
+		})
+	case "generationConfig", "generation_config":
+		members(v, r.generation)
+	case "modalities":
+		r.modalities(v)
+	case "prompt", "background", "audio":
+		r.whole(key, v)
+	default:
+		r.other(key, v)
+	}
+}
+
+// whole reads members of one meaning each.
+func (r *needsReader) whole(key string, v jsonview.Value) {
 	switch {
+	case key == "prompt" && !v.Get("id").Filled(), !v.Filled():
+	case key == "audio":
+		r.n.Other = key
+	default: // a prompt that is kept there; what runs there in the background is asked for by its id
+		r.n.Held = key
+	}
+}
+
+func (r *needsReader) other(key string, v jsonview.Value) {
+	if run := runs[key]; run && (v.Filled() || v.IsObject()) {
+		r.n.Hosted = key
+		r.n.Tools = r.n.Tools || key == "mcp_servers"
+	}
+	if schemaMembers[key] {
+		r.n.Schema = r.n.Schema || v.Filled()
+		return
+	}
+	if !arguments[key] {
+		r.look(key, v, elsewhere, needsDepth)
+	}
+}
+
+// tool finds a tool that the provider itself runs, or knows by its type alone.
+func (r *needsReader) tool(tool jsonview.Value) {
+	typed, own := false, ""
+	members(tool, func(key string, v jsonview.Value) {
+		switch key {
+		case "type":
+			typed = typed || v.Filled()
+			if v.Filled() && !v.Is("function") && !v.Is("custom") {
+				r.n.Hosted = v.String()
+			}
+		case "name", "function":
+			typed = true
+		case "functionDeclarations", "function_declarations":
+		default:
+			own = key
+		}
+	})
+	if !typed && own != "" { // Gemini's
+		r.n.Hosted = own
+	}
+}
+
+// format reads in which form an answer is wanted.
+func (r *needsReader) format(v jsonview.Value) {
+	members(v, func(key string, v jsonview.Value) {
+		switch key {
+		case "type":
+			r.n.Schema = r.n.Schema || v.Filled() && !v.Is("text") && !v.Is("json_object")
+		case "schema", "json_schema":
+			r.n.Schema = r.n.Schema || v.Filled()
+		}
+	})
+}
+
+// generation reads Gemini's configuration, whose names come in two spellings.
+func (r *needsReader) generation(key string, v jsonview.Value) {
+	switch key {
+	case "responseSchema", "response_schema", "responseJsonSchema", "response_json_schema", "responseFormat", "response_format":
+		r.n.Schema = r.n.Schema || v.Set()
+	case "responseModalities", "response_modalities":
+		r.modalities(v)
+	case "speechConfig", "speech_config", "imageConfig", "image_config", "translationConfig", "translation_config":
+		if v.Filled() {
+			r.n.Other = key
+		}
+	}
+}
+
+// modalities reads what an answer may be beside text.
+func (r *needsReader) modalities(v jsonview.Value) {
+	elements(v, func(v jsonview.Value) {
+		if word := strings.ToLower(v.String()); word != "text" && word != "modality_unspecified" {
+			r.n.Other = "an answer as " + word
+		}
+	})
+}
+
+// look finds content and what a provider keeps, at any depth but in what tools are told and say.
+func (r *needsReader) look(key string, v jsonview.Value, at place, depth int) {
+	if heldFields[key] && v.Filled() {
+		r.n.Held = key
+	}
+	switch {
+	case !v.IsArray() && !v.IsObject():
 	case depth == 0:
-		return
-	case heldFields[key] && filled(v):
-		n.Held = key
-	case imageFields[key] && filled(v), key == "type" && imageTypes[v.Str]:
-		n.Images = true
+		r.n.Other = "content nested deeper than it is read"
+	case v.IsArray():
+		elements(v, func(v jsonview.Value) { r.look("", v, at.element(), depth-1) })
+	default:
+		r.object(v, at.element(), depth)
 	}
-	if !v.IsObject() && !v.IsArray() {
+}
+
+// element is the place of what a list holds. A single one may stand for a list.
+func (p place) element() place {
+	switch p {
+	case inTurns:
+		return inTurn
+	case inContent:
+		return inPart
+	}
+	return p
+}
+
+func (r *needsReader) object(v jsonview.Value, at place, depth int) {
+	kind, typed := "", false
+	if at == inTurn || at == inPart {
+		members(v, func(key string, val jsonview.Value) {
+			if key == "type" {
+				kind, typed = val.String(), true
+				r.kind(kind, v, at)
+			}
+		})
+	}
+	members(v, func(key string, val jsonview.Value) {
+		switch {
+		case at == inPart && r.member(key, val, typed), arguments[key] && val.IsObject():
+			return
+		case at == inTurn && keptMembers[key] && val.Filled():
+			r.n.Held = key
+		}
+		r.look(key, val, within(at, key, kind), depth-1)
+	})
+}
+
+// within is the place of a member.
+func within(at place, key, kind string) place {
+	switch {
+	case at == inTurn && (key == "content" || key == "parts"):
+		return inContent
+	case at == inTurn && key == "output" && strings.HasSuffix(kind, "_call_output"), at == inPart && key == "content" && kind == "tool_result",
+		at == inSource && key == "content":
+		return inContent
+	case at == inPart && key == "source":
+		return inSource
+	}
+	return elsewhere
+}
+
+// kind reads what an item or a part is by its type. What nobody knows is never taken for text.
+func (r *needsReader) kind(kind string, v jsonview.Value, at place) {
+	kinds := partKinds
+	if at == inTurn {
+		kinds = itemKinds
+	}
+	what, known := kinds[kind]
+	if !known && mutant.On("unknown-part-is-text") {
 		return
 	}
-	kind := ""
-	if v.IsObject() {
-		kind = v.Get("type").Str
-		for _, member := range sealed[kind] {
-			if filled(v.Get(member)) {
-				n.Held = kind
+	switch {
+	case !known:
+		r.n.Other = kind
+	case what == isSealed:
+		for _, member := range seals {
+			if v.Get(member).Filled() {
+				r.n.Held = kind
 			}
 		}
+	case what == isHeld:
+		r.n.Held = kind
+	default:
+		r.medium(what)
 	}
-	v.ForEach(func(name, value gjson.Result) bool {
-		if arguments[name.Str] && value.IsObject() && kind != "message" {
-			return true
-		}
-		look(name.Str, value, n, depth-1)
-		return true
-	})
 }
 
-// filled says that a member is there and says something.
-func filled(v gjson.Result) bool {
-	switch {
-	case v.Type == gjson.Null, v.Type == gjson.String && v.Str == "":
-		return false
-	case v.IsArray():
-		return v.Get("0").Exists()
+func (r *needsReader) medium(m medium) {
+	switch m {
+	case ofImage:
+		r.n.Images = true
+	case ofAudio:
+		r.n.Audio = true
+	case ofVideo:
+		r.n.Video = true
+	case ofFile:
+		r.n.Files = true
 	}
-	return v.Exists()
+}
+
+// member reads Gemini's parts, which say by their members what they are. It reports whether there is no more to be seen in it.
+func (r *needsReader) member(key string, v jsonview.Value, typed bool) (done bool) {
+	what, known := partMembers[key]
+	switch {
+	case !v.Filled():
+	case !known && !typed:
+		r.n.Other = key
+	case what == isHeld:
+		r.n.Held = key
+	case what == byMIME && (v.IsObject() || !typed):
+		r.mime(key, v)
+	case what == ofTool:
+		members(v, func(key string, v jsonview.Value) {
+			if key == "parts" {
+				r.look(key, v, inContent, needsDepth/2)
+			}
+		})
+		return true
+	default:
+		r.medium(what)
+	}
+	return false
+}
+
+// mime reads what a blob is.
+func (r *needsReader) mime(key string, v jsonview.Value) {
+	said := false
+	members(v, func(key string, v jsonview.Value) {
+		if key != "mimeType" && key != "mime_type" || !v.Filled() {
+			return
+		}
+		said = true
+		kind, _, _ := strings.Cut(strings.ToLower(v.String()), "/")
+		what, known := mediaTypes[kind]
+		if !known {
+			what = ofFile
+		}
+		r.medium(what)
+	})
+	if !said {
+		r.n.Other = key
+	}
 }

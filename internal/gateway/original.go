@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tidwall/sjson"
 
@@ -19,7 +20,7 @@ import (
 )
 
 // original is a request as it came. Each tier's request is made from it, so that nothing of one tier's variant is in
-// another's. It never changes.
+// another's. It does not change once it is made, but for what later stages say before the first send.
 type original struct {
 	g      *edition
 	wf     *policy.Workflow
@@ -32,9 +33,11 @@ type original struct {
 	from   *target // that the path names: the one place where the client's credential may go
 	proof  string  // the client's credential
 	tenant string
-	effect ledger.Effect
+	effect ledger.Effect // with key: what makes the outbound key
 	key    string
 	shots  int // pairs at the front of the conversation that are examples (Holdfast-Examples)
+	// made counts, against limits.body_memory, the bytes of what tiers are sent in its place.
+	made atomic.Int64
 }
 
 // examplesHeader says how many pairs of the front of a conversation, a user's message and the answer to it, are examples.
@@ -42,12 +45,14 @@ const examplesHeader = "Holdfast-Examples"
 
 // original is what the call's requests are made of.
 func (c *call) original() *original {
-	if c.course.asked == nil {
-		c.course.asked = &original{g: c.g, wf: c.wf, method: c.r.Method, path: c.path, query: c.r.URL.RawQuery, header: c.r.Header, body: c.body, spec: c.spec,
-			from: c.from, proof: Credential(c.r), tenant: c.tenant, shots: c.shots}
+	k := c.course
+	if k.asked == nil {
+		k.asked = &k.first
+		o := k.asked
+		o.g, o.wf, o.method, o.path, o.query, o.header, o.body, o.spec = c.g, c.wf, c.r.Method, c.path, c.r.URL.RawQuery, c.r.Header, c.body, c.spec
+		o.from, o.proof, o.tenant, o.shots = c.from, c.g.guard.Credential(c.r), c.tenant, c.shots
 	}
-	c.course.asked.effect, c.course.asked.key = c.effect, c.key // which later stages say
-	return c.course.asked
+	return k.asked
 }
 
 // ready says what a tier cannot be called without, nil where it can; then what it is sent is made.
@@ -59,9 +64,41 @@ func (o *original) ready(l *leg) *fallback.Lack {
 	if l.made {
 		return l.lack
 	}
-	l.made, l.lack = true, o.say(l)
+	if l.lack = o.say(l); l.lack == nil {
+		return o.charge(l)
+	}
+	l.made = true
 	return l.lack
 }
+
+// bodyMemory is the policy's field by which a tier lacks room for what it would be sent.
+const bodyMemory = "limits.body_memory"
+
+// charge counts what a tier is sent beside the request as it came. Where there is no room now, there may be when it is asked again.
+func (o *original) charge(l *leg) *fallback.Lack {
+	n := l.size()
+	if !o.g.mem.Take(n) {
+		l.varied, l.crosses = nil, nil
+		return &fallback.Lack{Rule: bodyMemory, Reason: "there is no room for what it would be sent: calls in progress use it up"}
+	}
+	o.made.Add(int64(n))
+	l.made = true
+	return nil
+}
+
+// unmake lets go of what a tier was to be sent.
+func (o *original) unmake(l *leg) {
+	n := l.size()
+	if n == 0 {
+		return
+	}
+	l.varied, l.crosses, l.made = nil, nil, false
+	o.made.Add(-int64(n))
+	o.g.mem.Give(n)
+}
+
+// free gives back what is counted of all that was made.
+func (o *original) free() { o.g.mem.Give(int(o.made.Swap(0))) }
 
 // say makes what a tier is sent where that is not the request as it came: its prompt's variant, in its own format. What cannot be
 // said there is never left out.
@@ -69,10 +106,14 @@ func (o *original) say(l *leg) *fallback.Lack {
 	body := o.body
 	if l.prompt != nil && o.spec.Known && !o.spec.Read {
 		var err error
-		if body, err = provider.Vary(&o.spec, o.body, l.prompt, o.shots); err != nil {
+		p := *l.prompt
+		p.OldMaxTokens = l.to.wire == provider.OpenAI && !ofOpenAI(l.to.conf.BaseURL)
+		if body, err = provider.Vary(&o.spec, o.body, &p, o.shots); err != nil {
 			return &fallback.Lack{Rule: "tiers.prompt", Reason: "its prompt does not fit the request: " + err.Error()}
 		}
-		l.varied = body
+		if !sameBytes(body, o.body) {
+			l.varied = body
+		}
 		if mutant.On("tier-prompt-shared") {
 			o.body = body
 		}
@@ -84,8 +125,12 @@ func (o *original) say(l *leg) *fallback.Lack {
 	if l.crosses, err = told(o.spec.Endpoint, l.to.conf, l.sends, body, &o.g.policy.Limits); err != nil {
 		return unsaid(err)
 	}
+	l.varied = nil // of which that was made
 	return nil
 }
+
+// sameBytes reports whether two slices are one, not whether they say the same.
+func sameBytes(a, b []byte) bool { return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0]) }
 
 // mayProve says that a provider can be called without the client's credential going where its path did not say.
 func (o *original) mayProve(to *target) bool {
@@ -118,10 +163,13 @@ func (o *original) words(l *leg) (h http.Header, path, query string, body []byte
 	}
 	h, query = make(http.Header, len(o.header)+2), o.query
 	forwardHeaders(h, o.header)
-	if l.to.owns || !o.g.guard.Open() {
-		for _, name := range credentialHeaders {
+	if l.to != o.from && !mutant.On("account-to-another-provider") {
+		for _, name := range accountHeaders {
 			delete(h, name)
 		}
+	}
+	if l.to.owns || !o.g.guard.Open() {
+		o.g.guard.strip(h)
 		if !l.to.tool { // whose parameters are its own
 			query = credentialless(query)
 		}

@@ -73,8 +73,9 @@ func (g *edition) checkOverride(head *ledger.Intent, override string) error {
 		return errors.New("route_override is same, PROVIDER or PROVIDER/MODEL; there is no provider " + bounded(name))
 	case forbids(w):
 		return errors.New("route_override is same: the policy of " + w.Name + " has no other route answer (fallback.allowed_before_first_token: false)")
-	case from != nil && to.wire != from.wire:
-		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", the request is " + string(from.wire))
+	case from != nil && to.wire != from.wire && !translates(head.Endpoint, to.wire):
+		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", the request is " + string(from.wire) +
+			", and only chat completions and messages are translated")
 	case from == nil && !understands(to, head):
 		return errors.New("route_override: " + name + " speaks " + string(to.wire) + ", in which the request to " + head.Path + " is none")
 	}

@@ -85,12 +85,12 @@ func (c *call) passes() bool {
 }
 
 // writeMasked passes the beginning of an error's body on, which is where credentials are quoted.
-func writeMasked(w io.Writer, body io.Reader, request *upstream.Request) error {
+func (g *Guard) writeMasked(w io.Writer, body io.Reader, request *upstream.Request) error {
 	p, err := io.ReadAll(io.LimitReader(body, maxEvidence))
 	if err != nil {
 		return err
 	}
-	_, err = w.Write(maskCredentials(request, p))
+	_, err = w.Write(g.maskCredentials(request, p))
 	return err
 }
 
@@ -285,7 +285,7 @@ func (c *call) passAnswer(r *http.Response, out *upstream.Request, bound *passag
 	}
 	if r.StatusCode >= 400 {
 		var begin bytes.Buffer
-		if err := writeMasked(&begin, r.Body, out); err != nil {
+		if err := c.g.guard.writeMasked(&begin, r.Body, out); err != nil {
 			return err
 		}
 		r.Body = struct {

@@ -20,7 +20,7 @@ func (c *call) permit() *Error {
 		return nil
 	}
 	e := c.exec
-	c.enlist()
+	c.spends()
 	if e.budget.Over(time.Now()) {
 		return c.abandon(&Error{Code: CodeDeadline, Message: "the budget ran out before anything was sent", Safe: safeYes})
 	}
@@ -28,16 +28,21 @@ func (c *call) permit() *Error {
 		return c.uncontracted(&d, refusal)
 	}
 	if err := c.board(); err != nil {
-		return c.turnedAway(c.nobody(err))
+		return c.turnedAway(err)
 	}
 	return nil
 }
 
-// enlist says which nest the call's attempts go through, and what they may spend.
+// enlist says which nest the call's attempts go through at the tier that it is at.
 func (c *call) enlist() {
 	e := c.exec
 	e.nest, e.next = c.nested()
 	e.at.Store(e.nest.tier)
+}
+
+// spends says what time the call's attempts may take, all together.
+func (c *call) spends() {
+	e := c.exec
 	total := c.wf.Timeouts.Total
 	if c.deadline > 0 {
 		e.impatient = c.deadline < total
@@ -89,8 +94,9 @@ func (e *execution) admitted() bool {
 		e.giveUp(b, errGone)
 		return false
 	}
-	b, err := e.nest.waitIn(e.ctx, b, time.Now().Add(e.patience()))
-	if b != nil && err == nil && e.boardElse(b) {
+	limit := time.Now().Add(e.patience())
+	b, err := e.nest.waitIn(e.ctx, b, limit)
+	if b != nil && err == nil && e.boardElse(b, limit) {
 		b = nil
 	}
 	e.work()
@@ -119,8 +125,6 @@ func (e *execution) giveUp(b *barred, err error) {
 	if b.code == CodeBulkheadFull {
 		fail = &Error{Code: CodeAdmission, Message: "no slot of this tier's bulkhead came free in time; nothing was sent", Intent: e.op.ID()}
 	}
-	o := &outcome{how: ending{fail: fail}}
-	e.unanswered(o)
 	reason := "not started in time: " + b.message
 	if errors.Is(err, errGone) || leftAlone(err) {
 		reason = "client_cancelled: " + errGone.Error()
@@ -129,7 +133,7 @@ func (e *execution) giveUp(b *barred, err error) {
 		e.g.logger.Warn("an operation that was not sent could not be discarded; it expires", "intent", e.op.ID(), "error", err)
 	}
 	e.recordSeen(nil, false, nil, nil)
-	e.endUnkept(o.how)
+	e.endUnkept(ending{fail: fail})
 }
 
 // rest says that nothing of e is on its way: from now on the last client to leave ends it (semantics 25). It is false
@@ -158,6 +162,7 @@ func (e *execution) sending() {
 	e.tries, e.served = st.Attempt, st.ServedModel
 	e.mu.Unlock()
 	e.course.begun(st.Tier)
+	e.moved()
 }
 
 // waitingFor is how the claim is written where the first attempt has to wait.

@@ -114,8 +114,8 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 	if p.ServedModel != "" {
 		e.serves(e.target.hidden.Text(p.ServedModel))
 	}
-	if e.declines() && provider.Declined(said) {
-		return e.declined(resp, body)
+	if e.declines(func() bool { return provider.Declined(said) }) {
+		return e.declined(resp, body, p.Usage)
 	}
 	e.succeed(resp, success{body: body, usage: p.Usage, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool})
 	return nil
@@ -243,6 +243,7 @@ func (v *verdict) inside(kind string, external bool) {
 	if v.kind == "" {
 		v.kind = kind
 	}
+	v.reason = "the answer is an error, though " + v.reason
 	if external {
 		v.end, v.keep = ledger.AttemptUnknown, false
 	} else if v.end == ledger.AttemptSuccess || v.end == ledger.AttemptRunning {
@@ -253,7 +254,7 @@ func (v *verdict) inside(kind string, external bool) {
 // passError is an error in the provider's own words, under the status that it stands for.
 func (e *execution) passError(v verdict, status int, resp *upstream.Response, body []byte) *outcome {
 	v.status = status
-	o := &outcome{verdict: v, document: maskCredentials(e.request, body), at: time.Now()}
+	o := &outcome{verdict: v, document: e.g.guard.maskCredentials(e.request, body), at: time.Now()}
 	o.how.reveal = &head{status: status, header: resp.Header, failed: true, unknown: v.end == ledger.AttemptUnknown}
 	if e.seen != nil {
 		o.reply = e.storedAnswer(status, resp.Header, o.document, 0)

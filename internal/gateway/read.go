@@ -133,7 +133,7 @@ func (rd *reading) pass(resp *upstream.Response, failed []byte) *Error {
 	c.writeHead(resp)
 	var err error
 	if failed != nil {
-		_, err = c.w.Write(maskCredentials(rd.request, failed))
+		_, err = c.w.Write(c.g.guard.maskCredentials(rd.request, failed))
 	} else {
 		rd.nest.ticket.Answered()
 	}

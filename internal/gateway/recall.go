@@ -34,8 +34,12 @@ func (c *call) recall() {
 		return // the claim will say that the store is away
 	}
 	c.recalled = true
+	replaced := map[string]bool{} // by a successor, which has their attempts
+	for _, r := range records {
+		replaced[r.ParentID] = true
+	}
 	for i := len(records) - 1; i >= 0; i-- {
-		if r := records[i]; r.CreatedAt.Before(g.started) && adoptable(r) {
+		if r := records[i]; r.CreatedAt.Before(g.started) && adoptable(r) && !replaced[r.ID] {
 			found = append(found, g.remembered(c, r))
 		}
 	}

@@ -126,8 +126,10 @@ func (r *recording) replace(body []byte) {
 	for _, b := range r.blocks {
 		putBlock(b)
 	}
+	// Counted without asking for room: it is here already, and what comes next is refused for it.
+	r.mem.Hold(len(body) - int(r.kept))
 	// A copy: blocks of the pools' sizes go back there, while body may be kept for replay.
-	r.blocks, r.size = [][]byte{bytes.Clone(body)}, int64(len(body))
+	r.blocks, r.size, r.kept = [][]byte{bytes.Clone(body)}, int64(len(body)), int64(len(body))
 }
 
 // reset forgets what an attempt brought. Nobody has read any of it: nothing was visible.

@@ -84,7 +84,7 @@ func (e *execution) rests(o *outcome, d decision.Decision) bool {
 	case err != nil:
 		e.g.logger.Error("a job could not be put back; a sweep frees it where nobody has it", "intent", e.op.ID(), "error", err)
 	}
-	e.logEnd(o.verdict)
+	e.logEnd(o)
 	e.end(ending{again: true})
 	e.forget()
 	return true

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -17,20 +18,21 @@ func (c *call) uncontracted(d *fallback.Decision, refusal *Error) *Error {
 	rule, reviewed := c.reviewOf(d)
 	switch {
 	case !reviewed && c.job != nil:
-		c.unmet = d.Condition
+		c.unmet = cmp.Or(c.unmet, d.Condition)
 		return c.abandon(refusal)
 	case !reviewed:
-		return c.turnedAway(c.nobody(refusal))
+		return c.turnedAway(refusal)
 	}
 	waits := &Error{Code: CodeOwnerReview, Message: "it waits for its owner (" + rule + "): " + d.Reason}
 	if c.job != nil {
 		return c.parkJob(waits, rule, d)
 	}
-	if err := c.jobAllowed(Credential(c.r)); err != nil {
+	c.goTo(c.course.index(approvable(d)))
+	if err := c.jobAllowed(c.g.guard.Credential(c.r)); err != nil {
 		if refusal == nil {
 			refusal = errorf(CodeContract, "the next tier needs its owner's word, and this call cannot wait for that: %s", err.Message)
 		}
-		return c.turnedAway(c.nobody(refusal))
+		return c.turnedAway(refusal)
 	}
 	return c.parkCall(waits)
 }
@@ -41,6 +43,14 @@ func (c *call) reviewOf(d *fallback.Decision) (rule string, reviewed bool) {
 		return "approval", true
 	}
 	return "lanes.owner_review.enter_when", d.Action == fallback.Unknown && slices.Contains(c.wf.Lanes.OwnerReview.EnterWhen, d.Condition)
+}
+
+// approvable is the tier that an owner's word leads to: whether a job may go there is asked of that one.
+func approvable(d *fallback.Decision) string {
+	if i := slices.IndexFunc(d.Skipped, func(s fallback.Skipped) bool { return s.Condition == fallback.ContractUnknown }); d.Tier == "" && i >= 0 {
+		return d.Skipped[i].Tier
+	}
+	return d.Tier
 }
 
 // parkJob has a job wait for its owner before anything of it is sent.
@@ -57,14 +67,16 @@ func (c *call) parkJob(waits *Error, rule string, d *fallback.Decision) *Error {
 	return nil
 }
 
-// parkCall writes a call down as a job that waits for its owner. The same request again finds it, and its answer once it has one.
+// parkCall writes a call down as a job that waits for its owner. The same request again finds it, and its answer once it has one; who asked
+// meanwhile looks again then.
 func (c *call) parkCall(waits *Error) *Error {
-	_ = c.abandon(waits)
 	c.review = true
 	rec, known, refusal := c.submit(0)
+	if refusal != nil {
+		return c.abandon(refusal)
+	}
+	c.standDown()
 	switch {
-	case refusal != nil:
-		return refusal
 	case rec == nil && c.done:
 		return nil
 	case rec == nil:

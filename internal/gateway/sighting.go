@@ -51,6 +51,8 @@ type held struct {
 	until time.Time
 	fail  *Error
 	reply *stored
+	since time.Time // when it was first told; zero: not known
+	trail string    // Holdfast-Trail of it
 }
 
 // over says that the error is no longer given; none is.

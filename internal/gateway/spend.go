@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
@@ -43,13 +41,16 @@ func (c *call) estimated() (p spend.Price, cost spend.Amount, known bool) {
 	if c.target == nil || c.target.tool || c.effect == ledger.EffectRead {
 		return p, 0, true
 	}
-	model := c.attempt().Model
+	model := c.course.leg().sends
 	p.Input, p.Output, known = c.g.policy.Price(model)
 	if !known {
 		return p, 0, false
 	}
-	in, out := tokens(c.spec.Endpoint, c.body)
-	return p, p.Of(in, out), true
+	z := c.course.size
+	if c.course.needs == nil { // not measured for a contract
+		z = sizeOf(c.spec.Endpoint, c.body)
+	}
+	return p, p.Of(z.in, z.out), true
 }
 
 // afford reserves the first attempt's estimate.
@@ -61,7 +62,7 @@ func (c *call) afford() *Error {
 	// Who sends a job on has looked at what it costs: that bounds it no more, and what it costs counts for the day.
 	reviewed := c.job != nil && c.job.Life.Generation > 1
 	if !known && !reviewed {
-		return unpriced(c.attempt().Model)
+		return unpriced(c.course.leg().sends)
 	}
 	s := &c.exec.purse
 	*s = purse{book: c.g.book, key: account(c.tenant, c.wf.Name, c.owner), price: price, estimate: estimate,
@@ -89,7 +90,8 @@ func (e *execution) reprice(l *leg) *Error {
 		return unpriced(l.sends)
 	}
 	s.price = spend.Price{Input: in, Output: out}
-	s.estimate = s.price.Of(tokens(o.spec.Endpoint, o.body))
+	e.course.wants(o)
+	s.estimate = s.price.Of(e.course.size.in, e.course.size.out)
 	return spendError(e.wf.Name, s.take())
 }
 
@@ -141,6 +143,18 @@ func (s *purse) pay(end ledger.AttemptEnd, usage provider.Usage) (over spend.Amo
 	return 0
 }
 
+// payFor settles an attempt that failed. An answer that fails it, a refusal, costs like any other.
+func (e *execution) payFor(v *verdict) {
+	if v.billed == nil {
+		e.pay(v.end, wire.NoUsage())
+		return
+	}
+	if u := v.billed; e.purse.open != nil && u.Input >= 0 && u.Output >= 0 {
+		e.purse.billed += e.purse.price.Of(u.Input, u.Output)
+	}
+	e.pay(ledger.AttemptSuccess, *v.billed)
+}
+
 // pay settles an attempt, and says on record where it has cost more than was reserved for it.
 func (e *execution) pay(end ledger.AttemptEnd, usage provider.Usage) {
 	over := e.purse.pay(end, usage)
@@ -168,71 +182,4 @@ func spendError(workflow string, err error) *Error {
 		e.Message = fmt.Sprintf("spend.per_day of workflow %s: %s; nothing was sent", workflow, err.Error())
 	}
 	return e
-}
-
-const (
-	// assumedOutput is how many tokens an answer is taken to have whose request does not bound it.
-	assumedOutput = 4096
-	// bytesPerToken is a cautious mean: English has four, other scripts three bytes to a character.
-	bytesPerToken = 3
-	// mostTokens bounds what a request can say of itself.
-	mostTokens = 1 << 30
-	// imageTokens is what an inlined file counts, however many bytes it has.
-	imageTokens = 1600
-	// inlined is from how many characters without a space on a string is a file.
-	inlined = 4096
-)
-
-// outputBounds are the fields by which requests bound their answers.
-var outputBounds = []string{"max_completion_tokens", "max_output_tokens", "max_tokens", "generationConfig.maxOutputTokens", "generation_config.max_output_tokens"}
-
-// Tokens is the estimate of what a request will use by which money is reserved, for whoever asks before sending.
-func Tokens(endpoint string, body []byte) (in, out int64) { return tokens(endpoint, body) }
-
-// tokens estimates what a request will use: what it sends by its length, what comes by the bound that it sets, or by
-// assumedOutput where it sets none. It is no upper bound: what is beyond is reported (semantics 39).
-func tokens(endpoint string, body []byte) (in, out int64) {
-	text, files := measured(body)
-	in = (text+bytesPerToken-1)/bytesPerToken + files*imageTokens
-	switch endpoint {
-	case wire.Embeddings, wire.Embed, wire.BatchEmbed:
-		return in, 0
-	}
-	out = assumedOutput
-	doc := gjson.ParseBytes(body)
-	for _, field := range outputBounds {
-		if v := doc.Get(field); v.Type == gjson.Number && v.Num >= 0 {
-			out = int64(min(v.Num, mostTokens))
-			break
-		}
-	}
-	for _, field := range []string{"n", "generationConfig.candidateCount"} {
-		if v := doc.Get(field); v.Type == gjson.Number && v.Num > 1 {
-			out *= int64(min(v.Num, 1024))
-		}
-	}
-	return in, out
-}
-
-// measured counts the bytes of a body but for files that stand in it as text, and those files.
-func measured(body []byte) (text, files int64) {
-	run := 0
-	flush := func() {
-		if run >= inlined {
-			files++
-		} else {
-			text += int64(run)
-		}
-		run = 0
-	}
-	for _, b := range body {
-		if b == '+' || b == '/' || b == '=' || b == '-' || b == '_' || b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' {
-			run++
-			continue
-		}
-		flush()
-		text++
-	}
-	flush()
-	return text, files
 }

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"time"
@@ -23,6 +24,7 @@ type streaming struct {
 	strict  bool
 	crossed bool // the boundary was passed: clients have the head (semantics 22)
 	dropped bool
+	begun   bool        // something but white space has come
 	noted   bool        // the response's id is in the history
 	last    *time.Timer // bounds how long the stream's last event waits for the end of the body
 }
@@ -46,6 +48,9 @@ func (e *execution) stream(resp *upstream.Response, format provider.Format) *out
 		if n > 0 {
 			e.rec.wrote(n)
 			e.watch.progress()
+			if s.oneDocument(p[:n]) {
+				return e.plain(resp, provider.JSON)
+			}
 			if perr := s.read.Feed(p[:n]); perr != nil {
 				return s.broken(perr)
 			}
@@ -71,6 +76,23 @@ func (e *execution) stream(resp *upstream.Response, format provider.Format) *out
 			}
 		}
 	}
+}
+
+// oneDocument says, with the first bytes of a stream, that a document came where an array was asked for: in front of an error or of more
+// it would be no JSON, so that nothing of it leaves before all of it is here.
+func (s *streaming) oneDocument(p []byte) bool {
+	if s.format != provider.JSONArray || s.begun || mutant.On("document-as-element") {
+		return false
+	}
+	array := false
+	s.begun, array = beginning(p)
+	return s.begun && !array
+}
+
+// beginning says whether something but white space has come, and whether that begins an array.
+func beginning(p []byte) (begun, array bool) {
+	p = bytes.TrimLeft(p, "\ufeff \t\r\n")
+	return len(p) > 0, len(p) > 0 && p[0] == '['
 }
 
 // advance lets clients have what they may have by now.
@@ -210,10 +232,8 @@ func (s *streaming) complete(p *provider.Progress) *outcome {
 	if p.ServedModel != "" {
 		s.e.serves(p.ServedModel)
 	}
-	if !s.crossed && s.e.declines() {
-		if body := s.e.rec.bytes(s.e.rec.size); provider.DeclinedStream(s.format, body) {
-			return s.e.declined(s.resp, body)
-		}
+	if !s.crossed && s.e.declines(func() bool { return provider.DeclinedStream(s.format, s.e.rec.bytes(s.e.rec.size)) }) {
+		return s.e.declined(s.resp, s.e.rec.bytes(s.e.rec.size), s.usage(p))
 	}
 	done := success{usage: s.usage(p), events: max(p.Events, 1), unrecorded: s.dropped, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool}
 	if !s.dropped && (s.e.keep || s.e.asks != nil) {
@@ -245,6 +265,9 @@ func (s *streaming) errored(p *provider.Progress) *outcome {
 	return &outcome{verdict: v, how: ending{tail: append(s.closing(p), s.onceMore(p, status)...)}, body: e.partial(), visible: true}
 }
 
+// streamReports is the reason of an in-stream error: the provider did not answer with the status that it stands for.
+const streamReports = "the provider's stream reports an error"
+
 // reported is what an in-stream error means, by the words of whoever answered, and the status that its client's API has for it.
 func (s *streaming) reported(p *provider.Progress) (v verdict, status int) {
 	data, kind := p.ErrorData, p.ErrorType
@@ -253,7 +276,7 @@ func (s *streaming) reported(p *provider.Progress) (v verdict, status int) {
 	}
 	status = errorStatus(data, kind)
 	v = s.e.judge(status, s.resp.Header, data)
-	v.kind, v.keep = kind, false
+	v.kind, v.keep, v.reason = kind, false, streamReports
 	if s.told != nil && s.told.fault != nil {
 		status = s.told.fault.Status
 	}
@@ -308,6 +331,9 @@ func (s *streaming) broken(err error) *outcome {
 		e.rec.cut(p.Committed)
 		return s.complete(p)
 	}
+	if s.refused(p) {
+		return s.complete(p)
+	}
 	var v verdict
 	var fail *Error
 	if c := e.cause(); c != nil {
@@ -325,6 +351,20 @@ func (s *streaming) broken(err error) *outcome {
 		v.lane, v.rule = string(signal.OwnerReview), "semantics 27"
 	}
 	return s.fail(v, fail)
+}
+
+// refused makes a whole answer of a stream without content that had said by its provider's policy on content that it is none, and then
+// broke off: what it says is known, and another tier is for fallback.on to allow (see declines).
+func (s *streaming) refused(p *provider.Progress) bool {
+	if s.crossed || p.Finish == "" || mutant.On("torn-refusal-is-a-cut") {
+		return false
+	}
+	body := append(s.e.rec.bytes(p.Committed), provider.EndOf(&s.e.spec, s.format, p)...)
+	if !provider.DeclinedStream(s.format, body) {
+		return false
+	}
+	s.e.rec.replace(body)
+	return true
 }
 
 // fail ends the stream for its clients: by an error instead of an answer, or behind the boundary by one

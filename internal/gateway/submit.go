@@ -56,18 +56,9 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	if g.draining.Load() {
 		return nil, false, errorf(CodeDraining, "this gateway is shutting down; nothing was taken on")
 	}
-	u, err := url.Parse(in.Path)
-	switch {
-	case err != nil || !strings.HasPrefix(in.Path, "/") || u.Host != "" || u.Fragment != "":
-		return nil, false, errorf(CodeInvalidRequest, "path is a path of the data plane, such as /v1/chat/completions")
-	case local(u.Path):
-		return nil, false, errorf(CodeInvalidRequest, "path is a provider's or a tool's, not one of the gateway's own")
-	case len(in.Body) == 0:
-		return nil, false, errorf(CodeInvalidRequest, "body is the request's JSON body")
-	case deeper(in.Body, g.policy.Limits.JSONDepth):
-		return nil, false, errorf(CodeInvalidRequest, "the body nests deeper than limits.json_depth, %d", g.policy.Limits.JSONDepth)
-	case in.MaxQueueAgeMS < 0:
-		return nil, false, errorf(CodeInvalidRequest, "max_queue_age_ms is positive")
+	u, refusal := g.jobPath(&in)
+	if refusal != nil {
+		return nil, false, refusal
 	}
 	c := &call{g: g, began: time.Now(), body: in.Body, r: (&http.Request{Method: http.MethodPost, URL: u, Header: jobHeader(r, in),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Body: http.NoBody}).WithContext(r.Context())}
@@ -84,7 +75,7 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	if in.Upload {
 		c.trigger = intent.TriggerUpload
 	}
-	if err := c.jobAllowed(Credential(r)); err != nil {
+	if err := c.jobAllowed(g.guard.Credential(r)); err != nil {
 		return nil, false, err
 	}
 	if err := c.callbackAllowed(in.CallbackURL); err != nil {
@@ -104,6 +95,24 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 		return nil, false, errorf(CodeInFlight, "a call with this key is not done, and waits for the same request to come again")
 	}
 	return rec, known, nil
+}
+
+// jobPath is where the request of a job is to go; it refuses what is no request.
+func (g *edition) jobPath(in *JobRequest) (*url.URL, *Error) {
+	u, err := url.Parse(in.Path)
+	switch {
+	case err != nil || !strings.HasPrefix(in.Path, "/") || u.Host != "" || u.Fragment != "":
+		return nil, errorf(CodeInvalidRequest, "path is a path of the data plane, such as /v1/chat/completions")
+	case local(u.Path):
+		return nil, errorf(CodeInvalidRequest, "path is a provider's or a tool's, not one of the gateway's own")
+	case len(in.Body) == 0:
+		return nil, errorf(CodeInvalidRequest, "body is the request's JSON body")
+	case deeper(in.Body, g.policy.Limits.JSONDepth):
+		return nil, errorf(CodeInvalidRequest, "the body nests deeper than limits.json_depth, %d", g.policy.Limits.JSONDepth)
+	case in.MaxQueueAgeMS < 0:
+		return nil, errorf(CodeInvalidRequest, "max_queue_age_ms is positive")
+	}
+	return u, nil
 }
 
 // AnsweredError says that no job was made: its key is that of a call, whose answer is this one.
@@ -276,9 +285,7 @@ func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *
 func (c *call) keptHeader() http.Header {
 	h := make(http.Header, len(c.r.Header))
 	forwardHeaders(h, c.r.Header)
-	for _, name := range credentialHeaders {
-		delete(h, name)
-	}
+	c.g.guard.strip(h)
 	for _, name := range [...]string{"X-Stainless-Timeout", "X-Stainless-Read-Timeout", "X-Server-Timeout", "X-Stainless-Retry-Count", "Prefer",
 		"Content-Encoding", "Cache-Control"} {
 		delete(h, name)
@@ -303,7 +310,7 @@ func (c *call) async() *Error {
 	case !prefersAsync(c.r.Header):
 		return nil
 	}
-	if err := c.jobAllowed(Credential(c.r)); err != nil {
+	if err := c.jobAllowed(c.g.guard.Credential(c.r)); err != nil {
 		return err
 	}
 	if c.g.draining.Load() {

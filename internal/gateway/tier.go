@@ -116,6 +116,16 @@ type leg struct {
 	varied  []byte         // its variant of the request; nil: the request as it came
 	crosses *translation   // nil: the tier speaks the request's own format
 	said    bool           // what the translation leaves out is on record
+	by      string         // what was decided that led to it, as clients are told
+}
+
+// size is how many bytes of a request of its own the leg holds.
+func (l *leg) size() int {
+	n := len(l.varied)
+	if l.crosses != nil {
+		n += len(l.crosses.Body)
+	}
+	return n
 }
 
 // firstLeg is where a call of r goes, or a job, as far as its contract holds there: the one place that says so. from is the provider

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -74,8 +75,8 @@ func TestAdoptedAttemptsOfTiers(t *testing.T) {
 	}
 	wait(t, func() bool { return r.gw.Holding().Executions == 0 })
 	calls := r.sim.Counts("heir").Calls
-	if a := r.do(q.with("X-Stainless-Retry-Count", "2")); a.code() == "" || r.sim.Counts("heir").Calls != calls {
-		t.Errorf("%d %v: %d calls more", a.status, a.header, r.sim.Counts("heir").Calls-calls)
+	if a := r.must(q.with("X-Stainless-Retry-Count", "2"), 200); a.header.Get("Holdfast-Source") != "flash" || r.sim.Counts("heir").Calls != calls+1 {
+		t.Errorf("%v: %d calls more", a.header, r.sim.Counts("heir").Calls-calls) // whose last one was cut is asked again, as one tier is
 	}
 	r.atRest()
 }
@@ -197,4 +198,121 @@ func TestTierSpend(t *testing.T) {
 	if got, want := r.gw.SpentToday("spends", ""), float64(rec.UsageIn)*1000/1e6; rec.UsageIn == 0 || got != want {
 		t.Errorf("spent %v, want %v", got, want)
 	}
+}
+
+// crashed is a call whose process dies while a tier has it, and whose provider is well afterwards.
+func (r *rig) crashed(q request) {
+	r.t.Helper()
+	ctx, leave := context.WithCancel(r.t.Context())
+	defer leave()
+	q.ctx = ctx
+	go r.do(q)
+	r.held("gate")
+	if q.header["Idempotency-Key"] == "" { // before the shutdown: what that tells a client that is still there has arrived
+		leave()
+		wait(r.t, func() bool { return gateway.Lost(r.gw) == 1 })
+	}
+	now, cancel := context.WithCancel(r.t.Context())
+	cancel()
+	r.gw.Drain(now)
+	r.close()
+	r.sim.Reset()
+	r.start(rigConfig{})
+}
+
+// attemptsBy are the tiers of an operation's attempts, in order.
+func (r *rig) attemptsBy(id string) string {
+	r.t.Helper()
+	var by []string
+	for _, e := range r.history(id) {
+		if e.Kind == "attempt" {
+			by = append(by, e.Tier)
+		}
+	}
+	return strings.Join(by, " ")
+}
+
+// Attempts that are used up break no contract: who asks again, with a key or without, after a process died while a tier was asked, is
+// answered by that tier, or by the next one where that has attempts left.
+func TestRestartWithAllAttemptsMade(t *testing.T) {
+	for name, q := range map[string]request{"keyed": chat("cr").key("k"), "plain": chat("cr"), "stream": streamed("cr")} {
+		for _, c := range []struct{ workflow, at, want string }{{"once", "flash", "pro flash flash"}, {"twice", "flash", "pro pro flash flash"},
+			{"once", "pro", "pro flash"}, {"twice", "pro", "pro pro"}} {
+			r := livesRig(t)
+			if q = q.workflow(c.workflow); c.at == "flash" {
+				r.atTier("cr", "pro", `{"status":503}`)
+			}
+			r.always("cr", `{"hold":"gate"}`)
+			r.crashed(q)
+			a := r.do(q)
+			tiers := strings.Fields(c.want)
+			if a.status != 200 || a.header.Get("Holdfast-Source") != tiers[len(tiers)-1] {
+				t.Errorf("%s %v: %d %v %s", name, c, a.status, a.header, a.body)
+				continue
+			}
+			rec := r.settled(a.header.Get("Holdfast-Intent"))
+			got := r.attemptsBy(rec.ID)
+			if rec.ParentID != "" && rec.ParentID != rec.ID { // a stream has a successor
+				got = r.attemptsBy(rec.ParentID) + " " + got
+			}
+			if got != c.want {
+				t.Errorf("%s %v: attempts by %s", name, c, got)
+			}
+			r.atRest()
+		}
+	}
+}
+
+// What goes on fails for good when the tier at which it goes on has had its attempts: no other is asked more often than the policy says.
+func TestRestartCountsTheAttemptsOfTiers(t *testing.T) {
+	for name, q := range map[string]request{"keyed": chat("cr").key("k"), "plain": chat("cr")} {
+		r := livesRig(t)
+		q := q.workflow("once")
+		r.atTier("cr", "pro", `{"status":503}`)
+		r.atTier("cr", "flash", `{"hold":"gate"}`)
+		r.crashed(q)
+		r.always("cr", `{"status":503}`)
+		a := r.do(q)
+		if a.status < 500 || r.sim.Counts("cr").Calls != 1 {
+			t.Errorf("%s: %d %v, %d calls", name, a.status, a.header, r.sim.Counts("cr").Calls)
+		}
+		r.atRest()
+	}
+}
+
+// The attempts of the operations in whose place one stands count over any number of processes.
+func TestAncestorsCount(t *testing.T) {
+	r := livesRig(t)
+	q := streamed("old").workflow("twice")
+	r.atTier("old", "pro", `{"status":500}`)
+	r.atTier("old", "flash", "cut:3")
+	r.must(q, 200) // pro pro flash
+	wait(t, func() bool { return r.gw.Holding().Executions == 0 })
+	r.sim.Reset()
+	r.atTier("old", "flash", `{"hold":"gate"}`)
+	r.crashed(q.with("X-Stainless-Retry-Count", "1")) // flash
+	r.atTier("old", "pro", `{"status":500}`)
+	r.atTier("old", "flash", `{"status":500}`)
+	if a := r.do(q.with("X-Stainless-Retry-Count", "2")); a.status < 500 || r.sim.Counts("old").Calls != 1 {
+		t.Errorf("%d %v: %d calls more", a.status, a.header, r.sim.Counts("old").Calls)
+	}
+	r.atRest()
+}
+
+// A caller that left says nothing to the next: it is answered, by the tier where the operation was.
+func TestAdoptedFromWhoLeft(t *testing.T) {
+	r := livesRig(t)
+	q := chat("left").workflow("once")
+	r.atTier("left", "pro", `{"status":503}`)
+	r.script("left", `{"hold":"gate"}`)
+	r.atTier("left", "flash", `{"hold":"gate"}`)
+	if a := r.do(q.with("Holdfast-Deadline-Ms", "900")); a.code() != "deadline_exceeded" {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	r.sim.Release("gate")
+	r.sim.Reset()
+	if a := r.must(q, 200); a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "1" {
+		t.Errorf("%v", a.header)
+	}
+	r.atRest()
 }

@@ -32,6 +32,7 @@ models:
   big: {context_tokens: 200000, tools: true, images: true}
   small: {context_tokens: 64000, tools: true, images: false}
   wide: {context_tokens: 200000, tools: true, images: true}
+  texty: {context_tokens: 200000, tools: false, images: false, json_schema: false}
 workflows:
   pair:
     match: {paths: ["/by-name-only"]}
@@ -66,12 +67,23 @@ workflows:
   small_only:
     match: {paths: ["/by-name-only"]}
     tiers: [{name: b, provider: spare, model: small}, {name: b2, provider: third, model: small}]
+  able:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    breaker: {failure_threshold: 1000}
+    tiers: [{name: a, provider: openai, model: big}, {name: b, provider: spare, model: texty}]
   slots:
     match: {paths: ["/by-name-only"]}
     retry: {max_attempts: 1}
     tiers:
       - {name: pro, provider: openai, model: big, bulkhead: {max_concurrent: 1}}
       - {name: flash, provider: spare, model: wide, bulkhead: {max_concurrent: 1, wait: true}}
+    lanes: {interactive_admission: {max_wait_ms: 60000}}
+  both:
+    match: {paths: ["/by-name-only"]}
+    retry: {max_attempts: 1}
+    bulkhead: {max_concurrent: 1, wait: true}
+    tiers: [{name: pro, provider: openai, model: big}, {name: flash, provider: spare, model: wide}]
     lanes: {interactive_admission: {max_wait_ms: 60000}}
   odd:
     match: {paths: ["/by-name-only"]}
@@ -333,6 +345,45 @@ func TestTierSlots(t *testing.T) {
 	}
 }
 
+// A call that waited in vain for its first tier waits at the last one for what is left of its time.
+func TestWaitsAtTheLastTier(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("busy", "pro", `{"hold":"pro"}`)
+	r.atTier("busy2", "flash", `{"hold":"flash"}`)
+	waits := func(tier string) func() bool {
+		return func() bool {
+			for _, b := range r.gw.Bulkheads() {
+				if b.Workflow == "both" && b.Tier == tier && b.Waiting == 1 {
+					return true
+				}
+			}
+			return false
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() { r.must(chat("busy").workflow("both"), 200) })
+	r.held("pro")
+	all.Go(func() { r.must(chat("busy2").workflow("both"), 200) })
+	r.held("flash")
+	all.Go(func() {
+		a := r.must(chat("third").workflow("both"), 200)
+		if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Trail") != "pro; circuit_open" {
+			t.Errorf("%v", a.header)
+		}
+	})
+	wait(t, waits("pro"))
+	if _, err := r.routes.Pause("openai/*", "maintenance"); err != nil {
+		t.Fatal(err)
+	}
+	r.sim.Release("pro")
+	wait(t, func() bool {
+		return waits("flash")() || r.sim.Counts("third").Calls == 1 || r.gw.Holding().Executions == 1
+	})
+	r.sim.Release("flash")
+	all.Wait()
+	r.atRest()
+}
+
 func (r *rig) held(gate string) {
 	r.t.Helper()
 	if err := r.sim.WaitHeld(r.t.Context(), gate, 1); err != nil {
@@ -546,6 +597,27 @@ func TestTierOfAReplay(t *testing.T) {
 		t.Errorf("%v", b.header)
 	}
 	r.calls("again", 2)
+}
+
+// So it is where the answer is still in memory, right behind it.
+func TestTierOfAnEarlyReplay(t *testing.T) {
+	for _, q := range []request{chat("early"), streamed("early")} {
+		for name, again := range map[string]request{"key": q.key("k"), "count": q.with("X-Stainless-Retry-Count", "1")} {
+			r := tiersRig(t, "")
+			r.atTier("early", "pro", `{"status":503}`)
+			first := q
+			if name == "key" {
+				first = again
+			}
+			r.must(first.workflow("pair"), 200)
+			b := r.must(again.workflow("pair"), 200)
+			if b.header.Get("Holdfast-Source") != "replay" || b.header.Get("Holdfast-Original-Source") != "flash" || b.header.Get("Holdfast-Original-Date") == "" {
+				t.Errorf("%s: %v", name, b.header)
+			}
+			r.atRest()
+			r.calls("early", 2)
+		}
+	}
 }
 
 // Of the examples that a request says it has, a tier keeps as many as its prompt says.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/fallback"
@@ -109,6 +110,10 @@ const anthropicVersion = "2023-06-01"
 // passedOn are the only headers of a client that another provider is sent: all else is said to the client's own, its credential first.
 var passedOn = []string{"User-Agent", "Traceparent", "Tracestate", "Baggage"}
 
+// accountHeaders say to whom at the client's own provider a call belongs: another one of the same format does not know them, and
+// refuses the call for them or learns what is none of its business.
+var accountHeaders = []string{"Openai-Organization", "Openai-Project", "X-Goog-User-Project"}
+
 // header begins the header of the request, from the client's.
 func (t *translation) header(from http.Header) http.Header {
 	h := make(http.Header, 8)
@@ -161,18 +166,31 @@ func (t *translation) refusal(status int, body []byte) (int, []byte) {
 	return f.Status, t.ErrorBody(f)
 }
 
+// betas are headers that switch parts of the client's own API on. What those parts say stands in the body, where an unknown field is a
+// mismatch.
+var betas = []string{"Anthropic-Beta", "Openai-Beta"}
+
 // sayLeftOut puts on record, once, the fields of the request that say nothing to the tier that it is at.
 func (e *execution) sayLeftOut() {
 	l := e.course.leg()
-	if l.crosses == nil || len(l.crosses.Dropped) == 0 || l.said {
+	if l.crosses == nil || l.said {
 		return
 	}
 	l.said = true
-	said, err := json.Marshal(map[string][]string{"left_out": l.crosses.Dropped})
+	left := slices.Clone(l.crosses.Dropped)
+	for _, name := range betas {
+		if e.course.asked.header[name] != nil {
+			left = append(left, "header "+name)
+		}
+	}
+	if len(left) == 0 {
+		return
+	}
+	said, err := json.Marshal(map[string][]string{"left_out": left})
 	if err != nil { // words
 		return
 	}
-	e.op.Note(ledger.Event{Kind: "note", Reason: "told to " + l.name + " without what says nothing there: " + strings.Join(l.crosses.Dropped, ", "),
+	e.op.Note(ledger.Event{Kind: "note", Reason: "told to " + l.name + " without what says nothing there: " + strings.Join(left, ", "),
 		Rule: "tiers.provider", Evidence: said})
 }
 

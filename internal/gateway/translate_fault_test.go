@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -159,7 +160,7 @@ func TestBR058HistoryOfOneProvider(t *testing.T) {
 func TestTranslationExplained(t *testing.T) {
 	cfg, faults := policy.Parse("test.yaml", []byte(`
 env: test
-providers: {openai: {type: openai}, anthropic: {type: anthropic}}
+providers: {openai: {type: openai}, anthropic: {type: anthropic, api_key: "sk-of-the-gateway"}}
 workflows:
   both: {tiers: [{name: own, provider: openai, model: gpt-5-mini}, {name: far, provider: anthropic, model: claude-haiku-4-5}]}
   default: {}
@@ -175,10 +176,12 @@ workflows:
 		{"chat.completions", `{"model":"gpt-5-mini","messages":[{"role":"user","content":"a"}]}`, fallback.Next, ""},
 		{"chat.completions", `{"model":"gpt-5-mini","messages":[{"role":"user","content":"a"}],"n":2}`, fallback.Mismatch, "n cannot go"},
 		{"chat.completions", ``, fallback.Next, ""},
-		{"responses", `{"model":"gpt-5-mini","input":"a"}`, fallback.Mismatch, "speaks anthropic"},
+		{"responses", `{"model":"gpt-5-mini","input":"a"}`, fallback.Mismatch, "only chat completions and messages are translated"},
+		{"responses", ``, fallback.Mismatch, "speaks anthropic"},
 	} {
-		d := gateway.Fallback(cfg, cfg.Workflow("both"), &gateway.Failing{Failure: "overloaded", Provider: "openai", Model: "gpt-5-mini", Endpoint: x.endpoint,
-			Body: []byte(x.body), Remaining: time.Minute})
+		plan := gateway.NewPlan(cfg, cfg.Workflow("both"), gateway.Planned{Call: &provider.Call{Wire: provider.OpenAI, Endpoint: x.endpoint, Known: true},
+			Body: []byte(x.body), Provider: "openai", Model: "gpt-5-mini"})
+		d := plan.Fails(plan.TierOf("openai", "gpt-5-mini"), gateway.Failing{Failure: "overloaded", Remaining: time.Minute})
 		if d.Action != x.action || !strings.Contains(d.Reason, x.reason) {
 			t.Errorf("%s %s: %+v", x.endpoint, x.body, d)
 		}

@@ -174,6 +174,9 @@ func (d direction) checkRecord(t *testing.T, r *rig, a *answered) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if d.client == "anthropic" && !slices.ContainsFunc(events, func(e ledger.Event) bool { return strings.Contains(string(e.Evidence), "header Anthropic-Beta") }) {
+		t.Errorf("%v: what the client's API was told to switch on is not on record", d)
+	}
 	endpoint := map[string]string{"openai": "/chat.completions/", "anthropic": "/messages/", "gemini": "enerateContent/"}[d.far]
 	if !slices.ContainsFunc(events, func(e ledger.Event) bool {
 		return strings.HasPrefix(e.Route, d.far+"/") && strings.Contains(e.Route, endpoint)

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/signal"
@@ -30,6 +31,7 @@ type verdict struct {
 	wait   time.Duration
 	lane   string
 	signal signal.Signal
+	billed *provider.Usage // of an answer that fails its attempt and is paid for all the same; nil: there is none
 
 	limited bool // the attempt had less than its own time-out: it says nothing of the provider
 	cooled  bool // the route's cool-down was set by it
@@ -37,7 +39,7 @@ type verdict struct {
 
 func (v verdict) ending() intent.Ending {
 	return intent.Ending{End: v.end, Status: v.status, Error: v.kind, Reason: v.reason, Rule: v.rule,
-		Billed: v.end == ledger.AttemptUnknown, RetryAfter: v.wait, Lane: v.lane}
+		Billed: v.end == ledger.AttemptUnknown || v.billed != nil, RetryAfter: v.wait, Lane: v.lane}
 }
 
 // permanent are the definite failures that are stored and replayed (semantics 14): the same request fails again.

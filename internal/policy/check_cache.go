@@ -15,6 +15,9 @@ func (k *checker) embedders() {
 	for i := range k.c.Embedders {
 		e := &k.c.Embedders[i]
 		path := join("embedders", e.Name)
+		if k.wrong(path + ".type") {
+			continue // of which type it is, nothing can be said
+		}
 		switch e.Type {
 		case "provider":
 			if e.Provider == "" || e.Model == "" {
@@ -35,10 +38,32 @@ func (k *checker) embedders() {
 			k.fail(path+".path", "is read for type: model2vec only", "write type: model2vec, or remove it")
 		}
 		k.providerName(path+".provider", e.Provider)
+		if e.Type == "provider" && e.Path == "" {
+			k.proves(path, e)
+		}
 	}
 }
 
+// proves warns of an embedder that is asked without a credential: a client's own goes to the provider of its path alone.
+func (k *checker) proves(path string, e *Embedder) {
+	p := k.c.Provider(e.Provider)
+	if k.c.partial || p == nil || p.Type == TypeAnthropic || e.Model == "" || !strings.HasPrefix(p.BaseURL, "https://") || !p.APIKey.IsZero() || len(p.Headers) > 0 || k.c.Written("providers."+e.Provider+".api_key") {
+		return
+	}
+	k.warn(path, e.Provider+" has no api_key: a text is sent to it without a credential, and where that is refused nothing is found",
+		fmt.Sprintf("write providers.%s.api_key%s, or type: ngram", e.Provider, k.orInEnvironment(e.Provider)))
+}
+
 func (k *checker) cache(path string, w *Workflow) {
+	if at := path; w.Mode == Observe && k.c.Written(at) && !k.c.isDefault(segments(at)) {
+		k.warn(at, "is never used: the workflow only observes", "write mode: enforce, or remove it")
+	}
+	if w.Cache.Sampled && !w.Cache.First {
+		k.warn(path+".sampled", "says nothing without first: as the last resort every request is looked up", "write first: true, or remove it")
+	}
+	if k.c.Written(path+".default") && w.Cache.Default == "" {
+		k.warn(path+".default", "is empty: there is no fixed text", "write a sentence for people, or remove it")
+	}
 	if w.Cache.Semantic != nil {
 		k.semantic(path+".semantic", w.Cache.Semantic)
 	}
@@ -62,6 +87,9 @@ func (k *checker) semantic(path string, s *Semantic) {
 		k.fail(path, "does not say which embedder", suggest("", names))
 	case s.Embedder == "":
 		k.warn(path, "has no embedder", "add embedders: {main: {provider: openai, model: text-embedding-3-small}}; until then near-duplicates only are found")
+	case len(names) == 0:
+		k.fail(path+".embedder", quote(s.Embedder)+" is not in embedders, of which there are none",
+			fmt.Sprintf("add embedders: {%s: {provider: openai, model: text-embedding-3-small}}, or {%s: {type: ngram}}", s.Embedder, s.Embedder))
 	case !slices.Contains(names, s.Embedder):
 		k.fail(path+".embedder", quote(s.Embedder)+" is not in embedders", suggest(s.Embedder, names))
 	}

@@ -285,7 +285,23 @@ func (c *Config) CheckFiles(stat func(string) (fs.FileInfo, error)) []Fault {
 			}
 		}
 	})
+	for i := range c.Embedders {
+		k.modelFiles(join("embedders", c.Embedders[i].Name)+".path", &c.Embedders[i], stat)
+	}
 	return sortFaults(k.faults)
+}
+
+// modelFiles looks for the files of a model of one's own, without which serve does not start.
+func (k *checker) modelFiles(path string, e *Embedder, stat func(string) (fs.FileInfo, error)) {
+	if e.Type != "model2vec" || e.Path == "" {
+		return
+	}
+	for _, name := range []string{"tokenizer.json", "model.safetensors"} {
+		if _, err := stat(filepath.Join(e.Path, name)); err != nil {
+			k.fail(path, "there is no "+name+" in "+quote(e.Path)+" that can be read", "name the folder of a model2vec model, as its save_pretrained writes it; it counts from the folder that serve is started in")
+			return
+		}
+	}
 }
 
 // eachReconcile visits each written block with its path.

@@ -6,16 +6,26 @@ import "fmt"
 // decided at a failure (package fallback) is known before.
 func (k *checker) contracts(path string, w *Workflow) {
 	if len(w.Tiers) < 2 {
+		k.alone(path, w)
 		return
 	}
 	if !w.Fallback.AllowedBeforeFirstToken {
 		k.warn(item(path+".tiers", 1), "never answers: fallback.allowed_before_first_token is false", "remove the further tiers, or allow fallback")
 		return
 	}
+	if len(w.Fallback.On) == 0 {
+		k.warn(path+".fallback.on", "is empty: behind a failure no other tier answers, whichever it is", "list failures, e.g. [server_error, overloaded, timeout], or remove the line for the default")
+	}
+	k.hangs(path, w)
 	first := &w.Tiers[0]
 	for i := 1; i < len(w.Tiers); i++ {
 		t, at := &w.Tiers[i], item(path+".tiers", i)
 		k.keyed(at, t)
+		k.known(at, first, t)
+		k.told(at, w, t)
+		if w.Fallback.RequireCostCap {
+			k.dearer(at, first.CostClass, t.CostClass)
+		}
 		if w.Fallback.RequireDataBoundaryMatch {
 			k.boundary(at, first.DataBoundary, t.DataBoundary)
 		}
@@ -33,7 +43,7 @@ func (k *checker) keyed(at string, t *Tier) {
 		return
 	}
 	k.warn(k.fieldOr(at, "provider"), fmt.Sprintf("has no api_key: a call that brings a credential skips this tier unless its path names %s", t.Provider),
-		fmt.Sprintf("write providers.%s.api_key; a server that asks for none takes any word", t.Provider))
+		fmt.Sprintf("write providers.%s.api_key%s; a server that asks for none takes any word", t.Provider, k.orInEnvironment(t.Provider)))
 }
 
 func (k *checker) boundary(at, first, own string) {

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -32,6 +34,78 @@ func TestTiersThatNeverAnswer(t *testing.T) {
 		}
 		if want := "workflows.w." + c.path; (c.words == "") != (found == "") || found != "" && (!strings.HasPrefix(found, want+": ") || !strings.Contains(found, c.words)) {
 			t.Errorf("%s: %q, want %s at %s", c.workflow, found, c.words, want)
+		}
+	}
+}
+
+// What can never be asked, or found, is warned of with what to write; what is in order is not.
+func TestNeverReached(t *testing.T) {
+	const providers = `providers: {openai: {api_key: "of-no-meaning-at-all"}, anthropic: {api_key: "of-no-meaning-at-all"}, gemini: {api_key: "of-no-meaning-at-all"},
+  local: {type: openai, base_url: "http://127.0.0.1:9", api_key: "of-no-meaning-at-all"}, bare: {type: openai, base_url: "https://example.com/v1"}}
+`
+	const timed = `timeouts: {first_token: 5s, attempt: 10s, total: 30s, request: 40s}, `
+	const tiers = timed + `tiers: [{name: a, provider: openai, model: gpt-5`
+	for _, c := range []struct{ top, workflow, path, words string }{
+		{"", tiers + `}, {name: b, provider: anthropic, model: claude-sonnet-4-5}]`, "", ""},
+		{"", tiers + `}, {name: b, provider: local, model: "llama3.2:3b"}]`, "workflows.w.tiers[1].model", `write models: {"llama3.2:3b": {context_tokens:`},
+		{`models: {"llama3.2": {context_tokens: 8192}}`, tiers + `}, {name: b, provider: local, model: llama3.2}]`, "", ""},
+		{"", tiers + `}, {name: b, provider: anthropic}]`, "workflows.w.tiers[1]", "has no model"},
+		{"", tiers + `, cost_class: low}, {name: b, provider: openai, model: gpt-5-mini, cost_class: high}]`, "workflows.w.tiers[1].cost_class", "a dearer tier never answers"},
+		{"", tiers + `, cost_class: high}, {name: b, provider: openai, model: gpt-5-mini, cost_class: low}]`, "", ""},
+		{"", tiers + `, cost_class: cheapest}, {name: b, provider: openai, model: gpt-5-mini, cost_class: pricey}]`, "workflows.w.tiers[1].cost_class", "is not known"},
+		{"", tiers + `, cost_class: cheapest}, {name: b, provider: openai, model: gpt-5-mini, cost_class: pricey}], fallback: {require_cost_cap: false}`, "", ""},
+		{"", `match: {paths: ["/v1/responses"]}, ` + tiers + `}, {name: b, provider: gemini, model: gemini-2.5-pro}]`, "workflows.w.tiers[1].provider", "told to no other API"},
+		{"", `match: {paths: ["/v1/*"]}, ` + tiers + `}, {name: b, provider: gemini, model: gemini-2.5-pro}]`, "", ""},
+		{"", `match: {paths: ["/v1/responses"]}, ` + tiers + `}, {name: b, provider: openai, model: gpt-5-mini}]`, "", ""},
+		{"", `match: {paths: ["/v1/embeddings"]}, ` + timed + `tiers: [{name: a, provider: openai, model: gpt-5}, {name: b, provider: local, model: gpt-5-mini}]`,
+			"workflows.w.tiers[1].model", "not comparable"},
+		{"", tiers + `}, {name: b, provider: openai, model: gpt-5-mini}], fallback: {on: []}`, "workflows.w.fallback.on", "is empty"},
+		{"", `fallback: {on: [server_error]}`, "workflows.w.fallback", "no other tier"},
+		{"", `approval: fallback`, "workflows.w.approval", "there is none"},
+		{"", `tiers: [{name: a, provider: openai, model: gpt-5}, {name: b, provider: openai, model: gpt-5-mini}]`, "workflows.w.tiers", "write timeouts: {first_token: 4m55s, attempt: 4m55s}"},
+		{"", `tiers: [{name: a, provider: openai, model: gpt-5, timeouts: {attempt: 1m, first_token: 1m}}, {name: b, provider: openai, model: gpt-5-mini}]`, "", ""},
+		{"", `mode: observe, cache: {default: "later"}`, "workflows.w.cache", "only observes"},
+		{"", `cache: {sampled: true, default: "later"}`, "workflows.w.cache.sampled", "without first"},
+		{"", `cache: {default: ""}`, "workflows.w.cache.default", "no fixed text"},
+		{"embedders: {main: {provider: bare, model: m}}", ``, "embedders.main", "has no api_key"},
+		{"embedders: {main: {provider: openai, model: m}}", ``, "", ""},
+		{"embedders: {main: {type: ngrams}}", ``, "embedders.main.type", "did you mean ngram?"},
+		{"", `cache: {semantic: {embedder: main}}`, "workflows.w.cache.semantic.embedder", "add embedders: {main: "},
+		{"", `cache: {semantic: {threshold: 2}}`, "workflows.w.cache.semantic.threshold", "e.g. 0.95"},
+	} {
+		_, faults := Parse("x.yaml", []byte(providers+c.top+"\nworkflows: {w: {"+c.workflow+"}}"), noEnv)
+		var found []string
+		for _, f := range faults {
+			if !strings.Contains(f.What, "not yet acted on") && !strings.Contains(f.What, "plain text") && f.Path != "workflows.w.cache.semantic" {
+				found = append(found, f.Path+": "+f.What+"; "+f.Remedy)
+			}
+		}
+		if c.path == "" && len(found) > 0 || c.path != "" && (len(found) != 1 || !strings.HasPrefix(found[0], c.path+": ") || !strings.Contains(found[0], c.words)) {
+			t.Errorf("%s %s:\n%s\nwant %q at %s", c.top, c.workflow, strings.Join(found, "\n"), c.words, c.path)
+		}
+	}
+}
+
+// A model of one's own that is not there is told by check, as serve does not start without it.
+func TestModelFiles(t *testing.T) {
+	dir := t.TempDir()
+	c, faults := Parse("x.yaml", []byte(`embedders: {own: {type: model2vec, path: "`+dir+`"}}`), noEnv)
+	if c == nil {
+		t.Fatal(faults)
+	}
+	for _, name := range []string{"tokenizer.json", "model.safetensors", ""} {
+		faults := c.CheckFiles(os.Stat)
+		if name == "" {
+			if len(faults) > 0 {
+				t.Errorf("all are there: %v", faults)
+			}
+			break
+		}
+		if len(faults) != 1 || faults[0].Path != "embedders.own.path" || faults[0].Severity != Error || !strings.Contains(faults[0].What, name) {
+			t.Errorf("without %s: %v", name, faults)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -88,6 +88,9 @@ type Model struct {
 	Tools         *bool    `yaml:"tools" doc:"Can call tools."`
 	ParallelTools *bool    `yaml:"parallel_tools" doc:"Can call several tools at once."`
 	Images        *bool    `yaml:"images" doc:"Takes images."`
+	Audio         *bool    `yaml:"audio" doc:"Takes audio."`
+	Video         *bool    `yaml:"video" doc:"Takes video."`
+	Files         *bool    `yaml:"files" doc:"Takes documents, e.g. PDF."`
 	JSONSchema    *bool    `yaml:"json_schema" doc:"Keeps a JSON schema."`
 }
 

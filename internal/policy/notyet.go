@@ -21,7 +21,7 @@ func NotYet() map[string]string {
 		"providers.*.mode":     "only the workflow's mode counts",
 		w + "breaker.scope":    "each process has breakers of its own",
 		w + "classify":         "decisions are logged with the fields that exist",
-		w + "fail_closed_when": "every failure is shown to the client",
+		w + "fail_closed_when": "nothing is held back: other tiers, caches and defaults answer as without it",
 		w + "topic":            "there are no alerts to show it in",
 	}
 }

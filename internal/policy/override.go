@@ -51,6 +51,14 @@ func (c *Config) Override(o Overrides) []Fault {
 	return sortFaults(append(faults, c.check(faults)...))
 }
 
+func (c *Config) providerNames() []string {
+	names := make([]string, 0, len(c.Providers))
+	for i := range c.Providers {
+		names = append(names, c.Providers[i].Name)
+	}
+	return names
+}
+
 // upstream sets one base URL and returns the path that it replaced.
 func (c *Config) upstream(flag string) (string, *Fault) {
 	name, base, ok := strings.Cut(flag, "=")
@@ -59,8 +67,10 @@ func (c *Config) upstream(flag string) (string, *Fault) {
 	switch {
 	case !ok:
 		at.What, at.Remedy = quote(flag)+" is not NAME=BASE_URL", "write e.g. --upstream openai=http://127.0.0.1:9000/v1"
+	case p == nil && c.Written("providers") && defaultBase(name) != "":
+		at.What, at.Remedy = "providers is written and has no "+name, "add "+name+": {} to it, or leave this flag out"
 	case p == nil:
-		at.What, at.Remedy = quote(name)+" is no provider", "name one of providers, or openai, anthropic, gemini"
+		at.What, at.Remedy = quote(name)+" is no provider", "name one of "+strings.Join(c.providerNames(), ", ")
 	default:
 		if at.What, at.Remedy = checkURL(base); at.What == "" {
 			p.BaseURL = base

@@ -32,13 +32,16 @@ var windows = map[string]int64{
 	"gpt-5.6-sol": 1_050_000, "gpt-5.6-terra": 1_050_000, "gpt-5.6-luna": 1_050_000, "gpt-5.4": 1_050_000, "gpt-5.4-pro": 1_050_000,
 	"gpt-5.4-mini": 400_000, "gpt-5.4-nano": 400_000, "gpt-5.2": 400_000, "gpt-5.2-pro": 400_000,
 	"gpt-5": 400_000, "gpt-5-mini": 400_000, "gpt-5-nano": 400_000, "gpt-5-pro": 400_000, "gpt-5.1": 400_000,
+	"gpt-6-astra": 1_050_000, "gpt-5.5": 1_050_000,
 	"gpt-4.1": 1_047_576, "gpt-4.1-mini": 1_047_576, "gpt-4.1-nano": 1_047_576, "gpt-4o": 128_000, "gpt-4o-mini": 128_000,
 	"o3": 200_000, "o3-mini": 200_000, "o4-mini": 200_000, "o1": 200_000,
 	"claude-fable-5-1": 1_000_000, "claude-fable-5": 1_000_000, "claude-opus-5": 1_000_000, "claude-opus-4-8": 1_000_000,
 	"claude-opus-4-7": 1_000_000, "claude-opus-4-6": 1_000_000, "claude-sonnet-5": 1_000_000, "claude-sonnet-4-6": 1_000_000,
 	"claude-opus-4-5": 200_000, "claude-opus-4-1": 200_000, "claude-opus-4": 200_000, "claude-sonnet-4-5": 200_000, "claude-sonnet-4": 200_000,
 	"claude-3-7-sonnet": 200_000, "claude-haiku-4-5": 200_000, "claude-3-5-haiku": 200_000,
-	"gemini-2.5-pro": 1_048_576, "gemini-2.5-flash": 1_048_576, "gemini-2.5-flash-lite": 1_048_576, "gemini-2.0-flash": 1_048_576,
+	"gemini-3.8-flash": 1_048_576, "gemini-3.7-flash": 1_048_576, "gemini-3.6-flash": 1_048_576, "gemini-3.5-flash": 1_048_576,
+	"gemini-3.1-pro-preview": 1_048_576,
+	"gemini-2.5-pro":         1_048_576, "gemini-2.5-flash": 1_048_576, "gemini-2.5-flash-lite": 1_048_576, "gemini-2.0-flash": 1_048_576,
 }
 
 // Price is what a model costs in USD per million tokens: what models says of the name, or of the name without the date of
@@ -74,7 +77,8 @@ func (c *Config) written(model string) (found *Model) {
 	return found
 }
 
-// Known is what is known of a model beside its price, by the same rules as Price.
+// Known is what is known of a model beside its price, by the same rules as Price. What it can do is a yes, or nil: that it cannot only
+// models says.
 func (c *Config) Known(model string) (m Model) {
 	if w := c.written(model); w != nil {
 		m = *w
@@ -84,9 +88,13 @@ func (c *Config) Known(model string) (m Model) {
 			m.ContextTokens = &n
 		}
 	}
+	m.able(model)
 	m.Name = model
 	return m
 }
+
+// ModelPath is the path of a field that models has of a name.
+func ModelPath(name, field string) string { return join(join("models", name), field) }
 
 func listedAs[T any](list map[string]T, model string) (p T, ok bool) {
 	if p, ok = list[model]; ok {

@@ -38,6 +38,16 @@ func TestBuiltInTable(t *testing.T) {
 			t.Errorf("%s: %d tokens, price known: %v", name, tokens, ok)
 		}
 	}
+	for name, able := range abilities {
+		if _, ok := listedAs(listed, name); !ok || able&(tools|images) == 0 || strings.Contains(name, "embedding") {
+			t.Errorf("%s: %b, price known: %v", name, able, ok)
+		}
+	}
+	for name := range windows {
+		if abilities[name] == 0 {
+			t.Errorf("%s: of a window is known, and nothing of what it can do", name)
+		}
+	}
 	page, err := os.ReadFile("../../docs/spend.md")
 	if err != nil {
 		t.Fatal(err)
@@ -47,26 +57,41 @@ func TestBuiltInTable(t *testing.T) {
 	}
 }
 
-// What is known of a model beside its price: what is written of it, or of the longest name that it is a version of, and else the
-// built-in size of its window.
+// What is known of a model beside its price: what is written of it, or of the longest name that it is a version of, and else what the
+// built-in list says. A yes is listed, a no is written.
 func TestKnown(t *testing.T) {
 	c, faults := Parse("x.yaml", []byte(`models: {gpt-5: {tools: false}, local: {context_tokens: 8000, images: true}}`), noEnv)
 	if c == nil {
 		t.Fatal(faults)
 	}
 	for _, w := range []struct {
-		model   string
-		context int64
-		tools   bool // somebody has said something of them
-		images  bool
-	}{{"gpt-5-2026-08-07", 400_000, true, false}, {"gpt-5-mini", 400_000, false, false}, {"local", 8000, false, true}, {"local2", 0, false, false}} {
+		model                           string
+		context                         int64
+		tools, images, schema, parallel string
+	}{
+		{"gpt-5-2026-08-07", 400_000, "no", "yes", "yes", "yes"}, {"gpt-5-mini", 400_000, "yes", "yes", "yes", "yes"},
+		{"local", 8000, "", "yes", "", ""}, {"local2", 0, "", "", "", ""}, {"gpt-5-turbo", 0, "", "", "", ""},
+		{"claude-sonnet-4-5-20250929", 200_000, "yes", "yes", "yes", "yes"}, {"claude-sonnet-4", 200_000, "yes", "yes", "", "yes"},
+		{"gpt-4o-2024-05-13", 128_000, "yes", "yes", "", "yes"}, {"gpt-4o-2024-08-06", 128_000, "yes", "yes", "yes", "yes"},
+		{"o3-mini", 200_000, "yes", "", "yes", ""}, {"text-embedding-3-small", 0, "", "", "", ""},
+	} {
 		m := c.Known(w.model)
 		n := int64(0)
 		if m.ContextTokens != nil {
 			n = *m.ContextTokens
 		}
-		if m.Name != w.model || n != w.context || (m.Tools != nil) != w.tools || (m.Images != nil) != w.images {
-			t.Errorf("%s: %+v, %d tokens", w.model, m, n)
+		if m.Name != w.model || n != w.context || word(m.Tools) != w.tools || word(m.Images) != w.images || word(m.JSONSchema) != w.schema || word(m.ParallelTools) != w.parallel {
+			t.Errorf("%s: %d tokens, tools %q, images %q, schema %q, parallel %q", w.model, n, word(m.Tools), word(m.Images), word(m.JSONSchema), word(m.ParallelTools))
 		}
 	}
+}
+
+func word(b *bool) string {
+	switch {
+	case b == nil:
+		return ""
+	case *b:
+		return "yes"
+	}
+	return "no"
 }

@@ -82,6 +82,8 @@ func (f *field) checkNumber(v reflect.Value, text string) (what, remedy string) 
 			return text + " is not above zero", "write a larger value, or remove the line for the default"
 		case is == "attempts" && (x < 1 || x > 100):
 			return text + " is out of range", "write 1 (no retry) to 100"
+		case is == "ratio" && (x < 0 || x > 1) && f.name == "threshold":
+			return text + " is no similarity", "write 0.9 to 0.999, e.g. 0.95"
 		case is == "ratio" && (x < 0 || x > 1):
 			return text + " is not a share", "write a number from 0 to 1, e.g. 0.2"
 		}

@@ -1,6 +1,9 @@
 package provider
 
 import (
+	"bytes"
+	"cmp"
+	"slices"
 	"strconv"
 
 	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
@@ -23,8 +26,48 @@ func acts(key string, val jsonview.Value) string {
 		if val.Filled() {
 			return key
 		}
+	case "input": // OpenAI's
+		return actingItem(val)
 	}
 	return ""
+}
+
+// actingItems are words without which no item acts, and how any of their letters may be written.
+var actingItems = [][]byte{[]byte(`"tools"`), []byte("mcp_approval_response"), []byte(`\u00`)}
+
+// actingItem finds items by which a response acts: tools that come with the conversation, and a person's word for a call that asked for it.
+func actingItem(input jsonview.Value) string {
+	if !slices.ContainsFunc(actingItems, func(word []byte) bool { return bytes.Contains(input, word) }) {
+		return "" // nearly all: they are not walked through
+	}
+	for i, a := 0, input.Array(); ; i++ {
+		item, ok := a.Next()
+		if !ok {
+			return ""
+		}
+		if what := itemActs(item); what != "" {
+			return "input[" + strconv.Itoa(i) + "]." + what
+		}
+	}
+}
+
+func itemActs(item jsonview.Value) (what string) {
+	approves, approved := false, false
+	for o := item.Object(); ; {
+		key, val, ok := o.Next()
+		switch {
+		case !ok && approves && approved:
+			return "type=mcp_approval_response"
+		case !ok:
+			return what
+		case string(key) == "type":
+			approves = approves || val.Is("mcp_approval_response")
+		case string(key) == "approve":
+			approved = approved || val.True()
+		case string(key) == "tools":
+			what = cmp.Or(what, actingTool(val))
+		}
+	}
 }
 
 func actingTool(tools jsonview.Value) string {

@@ -225,6 +225,25 @@ func (e *Error) lastElement(p *Progress) []byte {
 	return append(append([]byte(open+"\r\n"), e.envelope(Gemini)...), "\r\n]"...)
 }
 
+// EndOf returns what a stream whose answer is complete still lacks of its API's own end, for clients that wait for one; p is its progress.
+func EndOf(call *Call, format Format, p *Progress) []byte {
+	eol := "\n"
+	if p.CRLF {
+		eol = "\r\n"
+	}
+	switch {
+	case format == JSONArray && !p.Closed:
+		return []byte("\r\n]")
+	case format != SSE || p.Ended:
+		return nil
+	case call.Endpoint == wire.Chat:
+		return sseEvent("", []byte("[DONE]"), eol)
+	case call.Endpoint == wire.Messages:
+		return sseEvent("message_stop", []byte(`{"type":"message_stop"}`), eol)
+	}
+	return nil // Responses end with the event that completes them, generations with the finish reason
+}
+
 // KeepAlive returns the bytes that bridge a wait before the answer's first byte without a client noticing
 // (semantics 23, in the form that each client survives), nil where there are none.
 func KeepAlive(call *Call, format Format) []byte {

@@ -22,8 +22,10 @@ func TestMark(t *testing.T) {
 		`{"store":true,"metadata":{"holdfast":"theirs"}}`: "",
 		`{"store":true,"metadata":[1]}`:                   "",
 		`{"store":true,"metadata":"x"}`:                   "",
-		full:                                              "",
-		`not json`:                                        "",
+		`{"store":true,"store":false}`:                    "",
+		`{"store":true,"metadata":{},"metadata":{}}`:      "",
+		full:       "",
+		`not json`: "",
 	} {
 		got, ok := provider.Mark([]byte(body), "v")
 		if ok != (want != "") || !ok && string(got) != body || ok && string(got) != want {

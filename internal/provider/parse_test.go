@@ -113,6 +113,13 @@ func TestActs(t *testing.T) {
 		`{"conversation":{"id":"conv_1"}}`:                                                      "conversation",
 		`{"conversation":null,"input":"conversation"}`:                                          "",
 		`{"tools":[{"mcpServers":[{"name":"x"}]}]}`:                                             "tools[0].mcpServers",
+		`{"input":[{"type":"message"},{"type":"additional_tools","tools":[{"type":"mcp"}]}]}`:   "input[1].tools[0].type=mcp",
+		`{"input":[{"type":"additional_tools","tools":[{"type":"mcp"}],"tools":[]}]}`:           "input[0].tools[0].type=mcp",
+		`{"input":[{"type":"additional_tools","tools":[{"type":"function"}]}]}`:                 "",
+		`{"input":[{"type":"mcp_approval_response","approve":true}]}`:                           "input[0].type=mcp_approval_response",
+		`{"input":[{"type":"mcp\u005fapproval_response","approve":true,"approve":false}]}`:      "input[0].type=mcp_approval_response",
+		`{"input":[{"type":"mcp_approval_response","approve":false}]}`:                          "",
+		`{"input":"mcp_approval_response"}`:                                                     "",
 		`{"tools":[{"type":"code_interpreter"},{"type":"file_search"},{"googleSearch":{}}]}`:    "",
 	} {
 		c := Parse(&Request{Method: "POST", Path: "/v1/responses", Body: []byte(body)})

@@ -1,9 +1,10 @@
 package provider
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
@@ -15,6 +16,8 @@ type Prompt struct {
 	MaxTokens int64  // the most that an answer may have; 0: as it came
 	Examples  int    // how many examples stay; AllExamples: as they came
 	Template  string // around the last user text, in the place of Input; "": as it came
+	// OldMaxTokens bounds a chat completion that has no bound by max_tokens, which servers know that are not OpenAI's own.
+	OldMaxTokens bool
 }
 
 // AllExamples is a Prompt that keeps the examples of a request.
@@ -33,6 +36,7 @@ var (
 	errNoObject = errors.New("its body is not a JSON object")
 	errNoTurns  = errors.New("its conversation is not a list of messages")
 	errNoText   = errors.New("it has no user's text that the template could stand around")
+	errNoRoom   = errors.New("its thinking budget leaves no room for an answer under the tier's prompt.max_tokens")
 	errNoPairs  = errors.New("what Holdfast-Examples calls examples are not pairs of a user's text and the answer to it, with a message behind them")
 )
 
@@ -73,7 +77,12 @@ func Vary(c *Call, body []byte, p *Prompt, examples int) ([]byte, error) {
 		doc[form.list] = marshalled(turns)
 	}
 	if p.MaxTokens > 0 {
-		form.bound(doc, p.MaxTokens)
+		if p.OldMaxTokens && form == forms[wire.Chat] {
+			form = &oldChat
+		}
+		if err := form.bound(doc, p.MaxTokens); err != nil {
+			return nil, err
+		}
 	}
 	return json.Marshal(doc)
 }
@@ -85,6 +94,16 @@ func (o object) text(name string) string {
 	var s string
 	_ = json.Unmarshal(o[name], &s) // another type has no text
 	return s
+}
+
+// raw is a text as it stands between its quotes, escapes and all: what no decoder can say again, such as half a surrogate pair,
+// comes back as it came. "" is no text, or an empty one.
+func (o object) raw(name string) string {
+	if o.text(name) == "" {
+		return ""
+	}
+	s := string(bytes.TrimSpace(o[name]))
+	return s[1 : len(s)-1]
 }
 
 func marshalled(v any) json.RawMessage {
@@ -105,7 +124,7 @@ type form struct {
 	wrapped bool     // … as {"parts": [{"text": …}]}
 	systems []string // roles of turns that are system text
 	bounds  []string // members that bound the answer; the last is written where none is there
-	inside  string   // member that holds them; "": the request itself
+	inside  []string // members that may hold them, the first is written where none is there; none: the request itself
 }
 
 var forms = map[string]*form{
@@ -115,8 +134,11 @@ var forms = map[string]*form{
 		bounds: []string{"max_output_tokens"}},
 	wire.Messages: {list: "messages", parts: "content", user: "user", answers: "assistant", top: []string{"system"}, bounds: []string{"max_tokens"}},
 	wire.Generate: {list: "contents", parts: "parts", user: "user", answers: "model", top: []string{"systemInstruction", "system_instruction"}, wrapped: true,
-		bounds: []string{"max_output_tokens", "maxOutputTokens"}, inside: "generationConfig"},
+		bounds: []string{"max_output_tokens", "maxOutputTokens"}, inside: []string{"generationConfig", "generation_config"}},
 }
+
+// oldChat is that of chat completions in which max_tokens is the bound that is written.
+var oldChat = form{bounds: []string{"max_completion_tokens", "max_tokens"}}
 
 func formOf(c *Call) *form {
 	if !c.Known || c.Read {
@@ -135,7 +157,7 @@ func (f *form) turns(doc object) ([]object, error) {
 		return turns, nil
 	}
 	if text := doc.text(f.list); text != "" && f == forms[wire.Responses] {
-		return []object{{"role": marshalled(f.user), f.parts: marshalled(text)}}, nil
+		return []object{{"role": marshalled(f.user), f.parts: doc[f.list]}}, nil
 	}
 	return nil, errNoTurns
 }
@@ -204,8 +226,8 @@ func (f *form) wrap(turns []object, template string) error {
 			continue
 		}
 		turn := turns[i]
-		if text := turn.text(f.parts); text != "" {
-			turn[f.parts] = marshalled(strings.ReplaceAll(template, Input, text))
+		if text := turn.raw(f.parts); text != "" {
+			turn[f.parts] = around(template, text)
 			return nil
 		}
 		var parts []object
@@ -213,14 +235,19 @@ func (f *form) wrap(turns []object, template string) error {
 			continue
 		}
 		for j := len(parts) - 1; j >= 0; j-- {
-			if text := parts[j].text("text"); text != "" {
-				parts[j]["text"] = marshalled(strings.ReplaceAll(template, Input, text))
+			if text := parts[j].raw("text"); text != "" {
+				parts[j]["text"] = around(template, text)
 				turn[f.parts] = marshalled(parts)
 				return nil
 			}
 		}
 	}
 	return errNoText
+}
+
+// around is a template with a raw text in it.
+func around(template, text string) json.RawMessage {
+	return json.RawMessage(strings.ReplaceAll(string(marshalled(template)), Input, text))
 }
 
 // system puts text in the place of all that is system text.
@@ -246,37 +273,82 @@ func (f *form) system(doc object, turns []object, text string) []object {
 	return kept
 }
 
-// bound lowers what bounds the answer; a bound that is lower already stays.
-func (f *form) bound(doc object, most int64) {
-	at := doc
-	if f.inside != "" {
-		at = object{}
-		for _, name := range []string{f.inside, "generation_config"} {
-			if err := json.Unmarshal(doc[name], &at); err == nil && len(at) > 0 {
-				delete(doc, name)
-				break
-			}
+// bound lowers what bounds the answer; a bound that is lower already stays. An error says that what the request wants leaves no
+// room for an answer then.
+func (f *form) bound(doc object, most int64) error {
+	if f.inside == nil {
+		lowered := f.lower(doc, most)
+		if lowered == none {
+			doc[f.bounds[len(f.bounds)-1]] = json.RawMessage(strconv.FormatInt(most, 10))
 		}
+		if lowered != kept && f == forms[wire.Messages] && thinks(doc) >= most {
+			return errNoRoom
+		}
+		return nil
+	}
+	found, write := none, f.inside[0]
+	for _, name := range f.inside {
+		at := inner(doc, name)
+		if at == nil {
+			continue
+		}
+		write = name
+		if how := f.lower(at, most); how != none {
+			found = how
+			doc[name] = marshalled(at)
+		}
+	}
+	if found == none {
+		at := inner(doc, write)
 		if at == nil {
 			at = object{}
 		}
+		at[f.bounds[len(f.bounds)-1]] = json.RawMessage(strconv.FormatInt(most, 10))
+		doc[write] = marshalled(at)
 	}
-	found := false
+	return nil
+}
+
+// inner is an object in an object; nil: there is none.
+func inner(doc object, name string) (at object) {
+	if json.Unmarshal(doc[name], &at) != nil {
+		return nil
+	}
+	return at
+}
+
+// lowering is what became of bounds.
+type lowering uint8
+
+const (
+	none    lowering = iota // there are none
+	kept                    // they are low enough
+	lowered                 // one of them, or several
+)
+
+// lower lowers every bound of an object, in whatever spelling: a provider takes one of them.
+func (f *form) lower(at object, most int64) (how lowering) {
 	for _, name := range f.bounds {
 		raw, ok := at[name]
 		if !ok || string(raw) == "null" {
 			continue
 		}
-		found = true
 		var n float64
-		if json.Unmarshal(raw, &n) != nil || n <= 0 || n > float64(most) {
-			at[name] = json.RawMessage(fmt.Sprint(most))
+		if json.Unmarshal([]byte(strings.Trim(string(raw), `"`)), &n) == nil && n > 0 && n <= float64(most) { // Gemini takes numbers in quotes
+			how = max(how, kept)
+			continue
 		}
+		how = lowered
+		at[name] = json.RawMessage(strconv.FormatInt(most, 10))
 	}
-	if !found {
-		at[f.bounds[len(f.bounds)-1]] = json.RawMessage(fmt.Sprint(most))
+	return how
+}
+
+// thinks is the budget of Anthropic's thinking, which has to be below max_tokens; 0 where a request sets none.
+func thinks(doc object) int64 {
+	var t struct {
+		Budget float64 `json:"budget_tokens"`
 	}
-	if f.inside != "" {
-		doc[f.inside] = marshalled(at)
-	}
+	_ = json.Unmarshal(doc["thinking"], &t) // another type has no budget
+	return int64(t.Budget)
 }

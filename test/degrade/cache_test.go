@@ -54,7 +54,7 @@ var questions = []question{
 	{"Summarise the contract between Anna Weber and Jonas Klein", []string{"summarise the contract between Anna Weber and Jonas Klein"},
 		[]string{"Summarise the contract between Anna Weber and Jonas Klain", "Summarise the contract between Anne Weber and Jonas Klein"}},
 	{"東京から大阪までの新幹線の料金を教えてください", []string{"東京から大阪までの新幹線の料金を教えてください。"}, []string{"大阪から東京までの新幹線の料金を教えてください", "東京から大阪までの飛行機の料金を教えてください"}},
-	{"Wie kann ich mein Abonnement verlängern, ohne die Rufnummer zu verlieren?", []string{"Wie kann ich mein Abonnement verlängern, ohne die Rufnummer zu verlieren"},
+	{"Wie kann ich mein Abonnement verlängern, ohne die Rufnummer zu verlieren?", []string{"wie kann ich mein Abonnement verlängern, ohne die  Rufnummer zu verlieren?"},
 		[]string{"Wie kann ich mein Abonnement kündigen, ohne die Rufnummer zu verlieren?"}},
 	{"List all users that have an open invoice", []string{"list all users that have an open invoice."}, []string{"List all users that have no open invoice", "List some users that have an open invoice"}},
 }
