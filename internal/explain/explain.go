@@ -224,11 +224,24 @@ func (x *explainer) answer(out *Explanation) {
 	out.Decisions = x.decisions(f, p, &j)
 	out.Fallback = x.fallback(&f, &j, out.Decisions)
 	if x.fails(out.Decisions) && !f.Async && !f.Left && !j.Visible && out.OnUnknown != string(policy.HoldUnknown) {
-		out.StandIns = gateway.StandIns(x.wf, &x.call, a.Status)
+		out.StandIns = gateway.StandIns(x.wf, &x.call, a.Status, out.met()...)
 	}
 	out.CoolDownMS = decision.Cooldown(j.Signal).Milliseconds()
 	out.Breaker = health(&j)
 	x.key(out, &j)
+}
+
+// met are the conditions of the policy that a failure which nothing follows meets.
+func (out *Explanation) met() (conditions []string) {
+	for i := range out.Decisions {
+		if d := &out.Decisions[i]; d.Action == decision.Fail {
+			conditions = append(conditions, d.Condition)
+		}
+	}
+	if out.Fallback != nil {
+		conditions = append(conditions, out.Fallback.Condition)
+	}
+	return conditions
 }
 
 // judge asks the gateway what the attempt's end means. Of a read nothing is unknown, and what is no error is passed on as

@@ -11,6 +11,10 @@ const caching = `providers: {openai: {}}
 workflows:
   copy:
     cache: {template: [{name: charm, pattern: "Why buy {product}?"}], semantic: {ttl: 1h}, default: "We are busy."}
+  closed:
+    match: {paths: ["/by-name-only"]}
+    fail_closed_when: [max_attempts_exhausted]
+    cache: {default: "We are busy."}
   plain: {match: {paths: ["/by-name-only"]}}
 `
 
@@ -30,6 +34,7 @@ func TestStandIns(t *testing.T) {
 	}{
 		"failed": {"copy", 503, 3, false, all}, "goes on": {"copy", 503, 1, false, nil}, "the client's own": {"copy", 400, 1, false, nil},
 		"left": {"copy", 503, 3, true, nil}, "no cache": {"plain", 503, 3, false, nil},
+		"fails closed": {"closed", 503, 3, false, nil},
 	} {
 		q := answered(c.workflow, c.status)
 		q.Request, q.Answer.Provider, q.Attempt, q.ClientLeft = `{"model":"gpt-5","messages":[]}`, "openai", c.attempt, c.left

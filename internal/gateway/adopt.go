@@ -345,9 +345,9 @@ func (e *execution) holdFor(v verdict, how ending, reply *stored) *held {
 	case how.fail != nil && how.fail.Code == CodeDeadline && e.impatient:
 		return nil // this caller's own deadline says nothing to one that waits longer
 	case how.fail != nil && (how.fail.Code == CodeAllTiersFailed || how.fail.Code == CodeDeadline) && !leftAlone(e.cause()):
-		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail, since: now, trail: e.course.header()}
+		return &held{until: now.Add(e.wf.ErrorHold), fail: how.fail, since: now, trail: e.course.header(), met: e.hasMet()}
 	case how.fail == nil && reply != nil && v.end == ledger.AttemptFailed && v.wait > 0:
-		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply, since: now, trail: e.course.header()}
+		return &held{until: now.Add(min(v.wait, maxHold)), reply: reply, since: now, trail: e.course.header(), met: e.hasMet()}
 	}
 	return nil
 }
@@ -363,7 +363,7 @@ func (e *execution) lastWord(v verdict, how ending, reply *stored) *held {
 		return nil
 	}
 	now := time.Now()
-	h := &held{until: now.Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace)), fail: how.fail, since: now, trail: e.course.header()}
+	h := &held{until: now.Add(min(v.wait, maxHold) + max(e.wf.ErrorHold, e.wf.DeliveryGrace)), fail: how.fail, since: now, trail: e.course.header(), met: e.hasMet()}
 	if how.fail != nil {
 		return h
 	}

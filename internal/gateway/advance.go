@@ -65,6 +65,7 @@ func (e *execution) elsewhere(f Failing, why stop) fallback.Decision {
 		k.stopped(why)
 	}
 	d := e.would(f)
+	e.meets(&e.met.fallback, d.Condition)
 	k.skipped(d.Skipped)
 	if d.Action == fallback.None {
 		e.trail()

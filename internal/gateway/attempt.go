@@ -62,6 +62,7 @@ func (e *execution) again(o *outcome) bool {
 		d = decision.Decide(f, e.deciding())
 	}
 	o.evidence = e.evidence(f, d)
+	e.meets(&e.met.retry, d.Condition)
 	if d.Action == decision.Fail || d.Action == decision.Hold || e.job != nil && e.g.ages(e.job, d.Delay) && !mutant.On("job-waits-itself-out") {
 		if sent, over := e.afterFailure(o); sent || over {
 			return sent

@@ -104,6 +104,7 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	case d.Action == fallback.Next:
 		return d, nil
 	}
+	c.exec.meets(&c.exec.met.fallback, d.Condition)
 	if slices.ContainsFunc(d.Skipped, func(s fallback.Skipped) bool { return s.Rule == bodyMemory }) {
 		return d, errorf(CodeShed, bodyMemory+" is used up by calls in progress; nothing was sent")
 	}

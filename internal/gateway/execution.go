@@ -88,6 +88,7 @@ type execution struct {
 	served    string
 	fallback  string    // what was decided about other tiers
 	because   string    // why another tier than the first was asked
+	met       met       // conditions of the policy that its failure met
 	left      string    // the tiers that did not answer
 	seen      *sighting // under its derived key
 	asks      *asked    // by what its answer is found for others; nil: by nothing

@@ -44,11 +44,11 @@ func excusedStatus(status int) bool {
 
 // StandIns lists what a workflow has to stand in the place of an answer to a call, in the order in which it is looked for: templates,
 // semantic, default. It is empty where an attempt that ended with a status (0: without one) is shown to the client as it is. It is for
-// `holdfast explain`; of the request it knows no more than what kind of call it is.
-func StandIns(w *policy.Workflow, call *provider.Call, status int) []string {
+// `holdfast explain`; of the request it knows no more than what kind of call it is. met are the conditions that the failure meets.
+func StandIns(w *policy.Workflow, call *provider.Call, status int, met ...string) []string {
 	texts := []string{wire.Chat, wire.Responses, wire.Messages, wire.Generate, wire.StreamGenerate}
 	if status != 0 && !excusedStatus(status) || !slices.Contains(texts, call.Endpoint) || w.EffectOf(call.Read) != policy.Generation ||
-		w.Mode == policy.Observe || w.Approval == policy.ApproveDispatch {
+		w.Mode == policy.Observe || w.Approval == policy.ApproveDispatch || closes(w, met) {
 		return nil
 	}
 	var list []string
@@ -81,7 +81,7 @@ func (c *call) instead(refusal *Error) bool {
 // lastResort looks for what may stand in the place of an answer: template, meaning, fixed text.
 func (c *call) lastResort(failed Code) bool {
 	conf := c.caching()
-	if conf == nil || c.resume || c.done || prefersAsync(c.r.Header) || c.g.draining.Load() || c.r.Context().Err() != nil || c.leftOpen() {
+	if conf == nil || c.resume || c.done || prefersAsync(c.r.Header) || c.g.draining.Load() || c.r.Context().Err() != nil || c.leftOpen() || c.failsClosed(failed) {
 		return false
 	}
 	a := c.asks()

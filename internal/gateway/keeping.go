@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -55,7 +54,7 @@ func (e *execution) keepable(resp *upstream.Response, s *success) *keeping {
 // in the tier's.
 func (e *execution) answers(resp *upstream.Response, s *success) bool {
 	whole := provider.Keepable(&e.spec, s.finish, s.tool, s.hosted) || provider.Keepable(e.asked(), s.finish, s.tool, s.hosted)
-	return whole && !refuses(s.body) && provider.Says(&e.spec, header(resp, "Content-Type"), s.body)
+	return whole && !provider.HoldsRefusal(s.body) && provider.Says(&e.spec, header(resp, "Content-Type"), s.body)
 }
 
 func (k *keeping) entry(kind cache.Kind, key cache.Key, now time.Time, ttl time.Duration) *cache.Entry {
@@ -126,29 +125,4 @@ func (g *Gateway) keepMeaning(ctx context.Context, k *keeping, purges int64) {
 		}
 		g.answers.put(k.conf.bounds, e)
 	})
-}
-
-// refusals are how a model that will not answer says so although it ended by itself.
-var refusals = [][]byte{[]byte(`"type":"refusal"`), []byte(`"type": "refusal"`), []byte(`"type":"response.refusal`), []byte(`"type": "response.refusal`)}
-
-// refuses says that an answer is, or holds, a refusal: a finish reason does not tell. In a text its quotes are escaped.
-func refuses(body []byte) bool {
-	for _, form := range refusals {
-		if bytes.Contains(body, form) {
-			return true
-		}
-	}
-	const blanks = " \t\r\n"
-	for rest := body; ; {
-		at := bytes.Index(rest, []byte(`"refusal"`))
-		if at < 0 {
-			return false
-		}
-		rest = rest[at+len(`"refusal"`):]
-		value, isMember := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
-		value = bytes.TrimLeft(value, blanks)
-		if isMember && len(value) > 1 && value[0] == '"' && value[1] != '"' {
-			return true
-		}
-	}
 }

@@ -53,6 +53,7 @@ type held struct {
 	reply *stored
 	since time.Time // when it was first told; zero: not known
 	trail string    // Holdfast-Trail of it
+	met   met
 }
 
 // over says that the error is no longer given; none is.

@@ -9,7 +9,7 @@ type Strategy struct {
 	Lanes          Lanes        `yaml:"lanes" doc:"Where a call may wait, and how long."`
 	Backpressure   Backpressure `yaml:"backpressure" doc:"What is bounded together, and who goes first."`
 	Fallback       Fallback     `yaml:"fallback" doc:"When the next tier may answer."`
-	FailClosedWhen []string     `yaml:"fail_closed_when" is:"condition" doc:"Conditions that the client sees as an error at once."`
+	FailClosedWhen []string     `yaml:"fail_closed_when" is:"condition" doc:"Conditions that the client sees as an error: no earlier answer or fixed text of cache stands in for it."`
 }
 
 // Classify names the signal fields that are logged with a decision.

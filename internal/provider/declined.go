@@ -80,3 +80,29 @@ func DeclinedStream(format Format, body []byte) bool {
 	}
 	return false
 }
+
+// HoldsRefusal says that an answer of any API is a refusal or holds one, whatever its finish reason: as a member refusal that is not
+// empty, as the type or reason of something, or as an event of one. Inside a text its quotes are escaped, so that a text about
+// refusals is none.
+func HoldsRefusal(body []byte) bool {
+	if bytes.Contains(body, []byte(`"response.refusal.`)) {
+		return true
+	}
+	const word, blanks = `"refusal"`, " \t\r\n"
+	for from := 0; ; {
+		at := bytes.Index(body[from:], []byte(word))
+		if at < 0 {
+			return false
+		}
+		at += from
+		from = at + len(word)
+		if bytes.HasSuffix(bytes.TrimRight(body[:at], blanks), []byte(":")) {
+			return true
+		}
+		value, isMember := bytes.CutPrefix(bytes.TrimLeft(body[from:], blanks), []byte(":"))
+		value = bytes.TrimLeft(value, blanks)
+		if isMember && len(value) > 1 && value[0] == '"' && value[1] != '"' {
+			return true
+		}
+	}
+}

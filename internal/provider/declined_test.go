@@ -35,11 +35,36 @@ func TestDeclined(t *testing.T) {
 	}
 }
 
+func TestHoldsRefusal(t *testing.T) {
+	for body, want := range map[string]bool{
+		`{"message":{"content":null,"refusal":"I cannot."}}`:                                      true,
+		`{"message":{"content":null, "refusal" : "I cannot."}}`:                                   true,
+		`{"message":{"content":"hi","refusal":null}}`:                                             false,
+		`{"message":{"content":"hi","refusal": ""}}`:                                              false,
+		`{"content":[{"type":"refusal"}]}`:                                                        true,
+		`{"content":[{"type" :` + "\n\t" + `"refusal","refusal":""}]}`:                            true,
+		`{"stop_reason":"refusal"}`:                                                               true,
+		"data: {\"type\" : \"response.refusal.delta\",\"delta\":\"I\"}\n\n":                       true,
+		`{"message":{"content":"say \"type\":\"refusal\" and \"refusal\":\"x\"","refusal":null}}`: false,
+		`{"content":"refusal"}`:                                                                   true, // a text of that one word: it is not kept, and that is all
+		`["refusal"]`:                                                                             false,
+		``:                                                                                        false,
+		`"refusal"`:                                                                               false,
+		`"refusal":`:                                                                              false,
+		`{"content":"a refusal","x":1}`:                                                           false,
+	} {
+		if got := provider.HoldsRefusal([]byte(body)); got != want {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+}
+
 func FuzzDeclined(f *testing.F) {
 	f.Add([]byte(`{"choices":[{"finish_reason":"content_filter"}]}`))
 	f.Add([]byte("data: {\"response\":{\"response\":{}}}\n\n"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		provider.Declined(body)
+		provider.HoldsRefusal(body)
 		provider.DeclinedStream(provider.SSE, body)
 		provider.DeclinedStream(provider.JSONArray, body)
 	})

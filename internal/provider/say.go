@@ -24,10 +24,10 @@ type Said struct {
 
 // Say puts a text in the form of the answer that a request asks for, plain or as a stream, with all members that the API's own
 // SDK expects, and a usage of nothing. id makes the answer's ids; body is the request's. ok is false where no text can be the answer: the
-// call asks for something else, or for JSON of a form that a fixed text has not.
+// call asks for something else: for JSON of a form that a fixed text has not, a call of a tool, sound, several of Gemini's candidates.
 func Say(call *Call, body []byte, text, id string, at time.Time) (s Said, ok bool) {
 	doc := jsonview.Of(body)
-	if call.Read || wantsJSON(doc) {
+	if call.Read || wantsJSON(doc) || wantsMore(doc) {
 		return Said{}, false
 	}
 	v := voice{text: text, id: strings.ReplaceAll(id, "-", ""), at: strconv.FormatInt(at.Unix(), 10), model: SaidBy, doc: doc,
@@ -59,21 +59,6 @@ func unsaid(call *Call) Said {
 		}
 	}
 	return s
-}
-
-// jsonForms are where requests ask for JSON, by the path to what names the form.
-var jsonForms = [...][]string{{"response_format", "type"}, {"text", "format", "type"}, {"output_format", "type"}, {"output_config", "format", "type"},
-	{"generationConfig", "responseMimeType"}, {"generation_config", "response_mime_type"},
-	{"generationConfig", "responseSchema"}, {"generationConfig", "responseJsonSchema"}, {"generation_config", "response_schema"}, {"generation_config", "response_json_schema"}}
-
-// wantsJSON says that an answer is asked for that no plain text is.
-func wantsJSON(doc jsonview.Value) bool {
-	for _, path := range jsonForms {
-		if v := doc.Path(path...); v.Filled() && !v.Is("text") && !v.Is("text/plain") {
-			return true
-		}
-	}
-	return false
 }
 
 // voice is what an answer says, and what of the request it repeats.

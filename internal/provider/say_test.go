@@ -112,12 +112,26 @@ func TestSayNothing(t *testing.T) {
 		{"/v1/responses", `{"text":{"format":{"type":"json_schema"}}}`},
 		{"/v1/messages", `{"output_config":{"format":{"type":"json_schema"}}}`},
 		{"/v1beta/models/m:generateContent", `{"generationConfig":{"responseMimeType":"application/json"}}`},
+		{"/v1/chat/completions", `{"tool_choice":"required"}`},
+		{"/v1/chat/completions", `{"tool_choice":{"type":"function","function":{"name":"f"}}}`},
+		{"/v1/chat/completions", `{"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required"}}}`},
+		{"/v1/chat/completions", `{"function_call":{"name":"f"}}`},
+		{"/v1/chat/completions", `{"modalities":["text","audio"]}`},
+		{"/v1/responses", `{"tool_choice":{"type":"web_search"}}`},
+		{"/v1/responses", `{"tool_choice":{"type":"allowed_tools","mode":"required"}}`},
+		{"/v1/messages", `{"tool_choice":{"type":"any"}}`},
+		{"/v1/messages", `{"tool_choice":{"type":"tool","name":"f"}}`},
+		{"/v1beta/models/m:generateContent", `{"toolConfig":{"functionCallingConfig":{"mode":"ANY"}}}`},
+		{"/v1beta/models/m:generateContent", `{"tool_config":{"function_calling_config":{"mode":"ANY"}}}`},
+		{"/v1beta/models/m:generateContent", `{"generationConfig":{"candidateCount":2}}`},
+		{"/v1beta/models/m:generateContent", `{"generation_config":{"response_modalities":["IMAGE"]}}`},
 	} {
 		if s, ok := Say(saidCall(c[0], c[1]), []byte(c[1]), "x", "1", time.Unix(0, 0)); ok {
 			t.Errorf("%s %s: %s", c[0], c[1], s.Body)
 		}
 	}
-	for _, plain := range []string{`{"response_format":{"type":"text"}}`, `{"response_format":null}`} {
+	for _, plain := range []string{`{"response_format":{"type":"text"}}`, `{"response_format":null}`, `{"tool_choice":"auto"}`, `{"tool_choice":"none"}`, `{"tool_choice":null}`,
+		`{"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"auto"}}}`, `{"modalities":["text"]}`, `{"function_call":"auto"}`} {
 		if _, ok := Say(saidCall("/v1/chat/completions", plain), []byte(plain), "x", "1", time.Unix(0, 0)); !ok {
 			t.Errorf("%s: nothing is said", plain)
 		}

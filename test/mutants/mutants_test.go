@@ -39,6 +39,7 @@ var mutants = []struct {
 	{"cache-form-as-stored", "internal/gateway", "TestCacheInEachForm", "interface §2: an answer has the form that its client asks for"},
 	{"cache-guard-off", "cache", "TestBR061", "interface §5: no similarity makes another question the same"},
 	{"canned-answer-settled", "internal/gateway", "TestLastResort", "semantics 14: a canned answer is never settled as success"},
+	{"fails-open", "internal/gateway", "TestFailsClosed", "semantics 37: fail_closed_when decides what the caller sees"},
 	{"cache-serves-partial", "internal/gateway", "TestBR066", "semantics 27: what is no whole answer is never cached"},
 	{"cache-first-without-temperature", "internal/gateway", "TestCacheFirstIsForOneAnswer", "interface §5: a drawn answer is not given first"},
 	{"check-then-set", "ledger/sqlite", "TestConformance", "semantics 12: a claim is one step"},
