@@ -10,7 +10,7 @@ import (
 // keeps says why a tier does not keep the contract, nil where it does. What is certain goes before what is not known.
 func (f *Facts) keeps(t *Tier, p *Policy) *Skipped {
 	var unknown *Skipped
-	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.model, f.boundary, f.held, f.tools, f.schema, f.media, f.context, f.cost, f.quality} {
+	for _, ask := range []func(*Tier, *Policy) *Skipped{f.past, f.lack, f.shape, f.model, f.boundary, f.safety, f.observed, f.held, f.tools, f.schema, f.media, f.context, f.cost, f.quality} {
 		s := ask(t, p)
 		if s == nil {
 			continue
@@ -71,16 +71,39 @@ func (f *Facts) shape(t *Tier, _ *Policy) *Skipped {
 
 // boundary asks where data goes: nowhere else than where it went.
 func (f *Facts) boundary(t *Tier, p *Policy) *Skipped {
-	const rule = "fallback.require_data_boundary_match"
-	switch {
-	case !p.DataBoundary || t.DataBoundary == f.From.DataBoundary || mutant.On("fallback-across-boundary"):
+	if !p.DataBoundary || mutant.On("fallback-across-boundary") {
 		return nil
-	case t.DataBoundary == "":
-		return notKnown(rule, "it has no data_boundary, the tier before it is %s", f.From.DataBoundary)
-	case f.From.DataBoundary == "":
-		return notKnown(rule, "its data_boundary is %s, that of the tier before it is not said", t.DataBoundary)
 	}
-	return &Skipped{Rule: rule, Condition: BoundaryMismatch, Reason: "its data_boundary is " + t.DataBoundary + ", not " + f.From.DataBoundary}
+	return alike("fallback.require_data_boundary_match", "data_boundary", BoundaryMismatch, t.DataBoundary, f.From.DataBoundary)
+}
+
+// safety asks how unsafe content is treated: as at the first tier.
+func (f *Facts) safety(t *Tier, p *Policy) *Skipped {
+	if !p.Safety {
+		return nil
+	}
+	return alike("fallback.require_safety_match", "safety_class", ContractMismatch, t.SafetyClass, f.From.SafetyClass)
+}
+
+// observed asks what is logged and kept of a call: what is at the first tier.
+func (f *Facts) observed(t *Tier, p *Policy) *Skipped {
+	if !p.Observability {
+		return nil
+	}
+	return alike("fallback.require_observability_match", "observability", ContractMismatch, t.Observability, f.From.Observability)
+}
+
+// alike asks for the word of the first tier. Where neither has one they are equal; where one has, what the other is, is not known.
+func alike(rule, field, condition, own, first string) *Skipped {
+	switch {
+	case own == first:
+		return nil
+	case own == "":
+		return notKnown(rule, "it has no %s, that of the tier before it is %s", field, first)
+	case first == "":
+		return notKnown(rule, "its %s is %s, that of the tier before it is not said", field, own)
+	}
+	return &Skipped{Rule: rule, Condition: condition, Reason: "its " + field + " is " + own + ", not " + first}
 }
 
 // held asks for what only the provider of the request has.
@@ -113,11 +136,18 @@ func (f *Facts) tools(t *Tier, p *Policy) *Skipped {
 	return f.can(t, t.Tools, "models.tools", "tools", "the request has tools")
 }
 
+// schema asks for what keeps words to a form, an answer's or a strict tool's arguments: it is one ability.
 func (f *Facts) schema(t *Tier, p *Policy) *Skipped {
-	if !p.Schema || !f.Needs.Schema {
+	const rule, field = "models.json_schema", "json_schema"
+	switch {
+	case !p.Schema:
 		return nil
+	case f.Needs.Schema:
+		return f.can(t, t.Schema, rule, field, "the answer has a schema")
+	case f.Needs.Strict:
+		return f.can(t, t.Schema, rule, field, "a tool is strict about its schema")
 	}
-	return f.can(t, t.Schema, "models.json_schema", "json_schema", "the answer has a schema")
+	return nil
 }
 
 // media asks for what a request has, or wants, beside text. What is certain goes before what is not known.

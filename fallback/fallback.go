@@ -52,6 +52,8 @@ type Tier struct {
 	QualityClass          string
 	CostClass             string
 	DataBoundary          string
+	SafetyClass           string
+	Observability         string
 	ContextTokens         int64
 	Tools, Images, Schema Answer
 	Audio, Video, Files   Answer
@@ -88,6 +90,8 @@ type Needs struct {
 	Home string
 	// Hosted names a tool that its provider runs, or knows by its type alone; "": none.
 	Hosted string
+	// Strict says that the arguments of a tool's calls are to keep its schema.
+	Strict bool
 	// Parallel says that it asks for calls of several tools at once.
 	Parallel bool
 	// SameModel says that another model's answer is none: vectors of two models are not comparable.
@@ -117,6 +121,7 @@ type Policy struct {
 	On                                   []string
 	Allowed                              bool // allowed_before_first_token
 	Tools, Schema, CostCap, DataBoundary bool
+	Safety, Observability                bool
 	Contract                             string // id of what somebody approved
 	Approval                             bool   // approval: fallback
 	// Cap is what is left of spend.per_request, in billionths of a US dollar, where Capped.

@@ -10,7 +10,7 @@ import (
 // usual is the default policy of interface.md §5.
 func usual() *fallback.Policy {
 	return &fallback.Policy{On: []string{"rate_limited", "overloaded", "server_error", "timeout", "connection_error", "unknown_outcome"},
-		Allowed: true, Tools: true, Schema: true, CostCap: true, DataBoundary: true}
+		Allowed: true, Tools: true, Schema: true, CostCap: true, DataBoundary: true, Safety: true, Observability: true}
 }
 
 func tier(name string) fallback.Tier {
@@ -120,6 +120,36 @@ func TestContract(t *testing.T) {
 		"anywhere": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
 			f.From.DataBoundary, p.DataBoundary = "eu", false
 		}, fallback.Next, "", "tiers"},
+		"strict?": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.Needs.Tools, f.Needs.Strict, t.Tools = true, true, yes
+		}, fallback.Unknown, "fallback_contract_unknown", "models.json_schema"},
+		"not strict": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Strict, t.Schema = true, no }, fallback.Mismatch, "fallback_contract_mismatch", "models.json_schema"},
+		"strict":     {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { f.Needs.Strict, t.Schema = true, yes }, fallback.Next, "", "tiers"},
+		"strict, no matter": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			f.Needs.Strict, t.Schema, p.Schema = true, no, false
+		}, fallback.Next, "", "tiers"},
+		"the same safety": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.SafetyClass, t.SafetyClass = "a", "a"
+		}, fallback.Next, "", "tiers"},
+		"another safety": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.SafetyClass, t.SafetyClass = "a", "b"
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_safety_match"},
+		"safety?":              {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.From.SafetyClass = "a" }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_safety_match"},
+		"safety of the first?": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.SafetyClass = "b" }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_safety_match"},
+		"any safety": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			f.From.SafetyClass, t.SafetyClass, p.Safety = "a", "b", false
+		}, fallback.Next, "", "tiers"},
+		"the same observability": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.Observability, t.Observability = "a", "a"
+		}, fallback.Next, "", "tiers"},
+		"another observability": {func(f *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) {
+			f.From.Observability, t.Observability = "a", "b"
+		}, fallback.Mismatch, "fallback_contract_mismatch", "fallback.require_observability_match"},
+		"observability?":              {func(f *fallback.Facts, _ *fallback.Tier, _ *fallback.Policy) { f.From.Observability = "a" }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_observability_match"},
+		"observability of the first?": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.Observability = "b" }, fallback.Unknown, "fallback_contract_unknown", "fallback.require_observability_match"},
+		"any observability": {func(f *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
+			f.From.Observability, t.Observability, p.Observability = "a", "b", false
+		}, fallback.Next, "", "tiers"},
 		"another quality": {func(_ *fallback.Facts, t *fallback.Tier, _ *fallback.Policy) { t.QualityClass = "b" }, fallback.Unknown, "fallback_contract_unknown", "fallback.contract"},
 		"approved":        {func(_ *fallback.Facts, t *fallback.Tier, p *fallback.Policy) { t.QualityClass, p.Contract = "b", "C-7" }, fallback.Next, "", "tiers"},
 		"over the cap": {func(_ *fallback.Facts, t *fallback.Tier, p *fallback.Policy) {
@@ -170,6 +200,11 @@ func TestOrder(t *testing.T) {
 	dumb.DataBoundary, dumb.Tools = "eu", fallback.No
 	mute.DataBoundary = "eu"
 	good.DataBoundary, good.Tools = "eu", fallback.Yes
+	lax := good
+	lax.SafetyClass, f.From.SafetyClass = "lax", "strict"
+	for _, t := range []*fallback.Tier{&us, &dumb, &mute, &good} {
+		t.SafetyClass = "strict"
+	}
 	for _, c := range []struct {
 		later     []fallback.Tier
 		action    fallback.Action
@@ -180,6 +215,7 @@ func TestOrder(t *testing.T) {
 		{[]fallback.Tier{us, dumb, mute}, fallback.Unknown, "fallback_contract_unknown", 3},
 		{[]fallback.Tier{us, dumb}, fallback.Mismatch, "fallback_contract_mismatch", 2},
 		{[]fallback.Tier{us}, fallback.Mismatch, "data_boundary_mismatch", 1},
+		{[]fallback.Tier{us, lax}, fallback.Mismatch, "fallback_contract_mismatch", 2},
 	} {
 		f.Later = c.later
 		p.Approval = !p.Approval

@@ -62,7 +62,8 @@ func (x *explainer) place(rule, trigger string) Place {
 		return x.field("lanes.interactive_admission.max_wait_ms", strconv.FormatInt(w.Lanes.InteractiveAdmission.MaxWait.Milliseconds(), 10))
 	case "fallback.on":
 		return x.field(rule, strings.Join(w.Fallback.On, ", "))
-	case "fallback.allowed_before_first_token", "fallback.require_data_boundary_match", "fallback.require_equivalent_tools",
+	case "fallback.allowed_before_first_token", "fallback.require_data_boundary_match", "fallback.require_safety_match",
+		"fallback.require_observability_match", "fallback.require_equivalent_tools",
 		"fallback.require_schema_match", "fallback.require_cost_cap", "fallback.contract", "tiers":
 		return x.field(rule, "")
 	case "on_unknown":

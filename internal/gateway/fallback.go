@@ -32,7 +32,8 @@ func (f *Failing) facts(needs fallback.Needs, first fallback.Tier, later []fallb
 func fallbackPolicy(w *policy.Workflow, f *Failing) *fallback.Policy {
 	b := &w.Fallback
 	return &fallback.Policy{On: b.On, Allowed: b.AllowedBeforeFirstToken, Tools: b.RequireEquivalentTools, Schema: b.RequireSchemaMatch,
-		CostCap: b.RequireCostCap, DataBoundary: b.RequireDataBoundaryMatch, Contract: b.Contract.ID, Approval: w.Approval == policy.ApproveFallback,
+		CostCap: b.RequireCostCap, DataBoundary: b.RequireDataBoundaryMatch, Safety: b.RequireSafetyMatch, Observability: b.RequireObservabilityMatch,
+		Contract: b.Contract.ID, Approval: w.Approval == policy.ApproveFallback,
 		Capped: w.Spend.PerRequest > 0, Cap: int64(spend.USD(w.Spend.PerRequest) - f.Billed), Reviewed: f.Reviewed}
 }
 
@@ -43,7 +44,8 @@ func vectors(endpoint string) bool {
 
 // tierFacts is a tier with what is known of its model, for a request of such a size.
 func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, z size) fallback.Tier {
-	v := fallback.Tier{Name: t.Name, Provider: name, Model: model, QualityClass: t.QualityClass, CostClass: t.CostClass, DataBoundary: t.DataBoundary}
+	v := fallback.Tier{Name: t.Name, Provider: name, Model: model, QualityClass: t.QualityClass, CostClass: t.CostClass, DataBoundary: t.DataBoundary,
+		SafetyClass: t.SafetyClass, Observability: t.Observability}
 	if p := cfg.Provider(name); p != nil {
 		v.Wire = p.Type
 	}

@@ -79,6 +79,9 @@ func (r *needsReader) top(key string, v jsonview.Value) {
 		elements(v, r.tool)
 	case "functions":
 		r.n.Tools = r.n.Tools || v.Filled()
+	case "toolConfig", "tool_config":
+		members(v, r.calling)
+		r.other(key, v)
 	case "parallel_tool_calls":
 		r.parallel = r.parallel || v.True()
 	case "messages", "input", "contents", "systemInstruction", "system_instruction":
@@ -129,7 +132,7 @@ func (r *needsReader) other(key string, v jsonview.Value) {
 	}
 }
 
-// tool finds a tool that the provider itself runs, or knows by its type alone.
+// tool finds a tool that the provider itself runs, or knows by its type alone, and one whose schema is to be kept.
 func (r *needsReader) tool(tool jsonview.Value) {
 	typed, own := false, ""
 	members(tool, func(key string, v jsonview.Value) {
@@ -139,8 +142,13 @@ func (r *needsReader) tool(tool jsonview.Value) {
 			if v.Filled() && !v.Is("function") && !v.Is("custom") {
 				r.n.Hosted = v.String()
 			}
-		case "name", "function":
+		case "name":
 			typed = true
+		case "function":
+			typed = true
+			members(v, r.strict)
+		case "strict": // of Responses, and of Anthropic
+			r.strict(key, v)
 		case "functionDeclarations", "function_declarations":
 		default:
 			own = key
@@ -149,6 +157,21 @@ func (r *needsReader) tool(tool jsonview.Value) {
 	if !typed && own != "" { // Gemini's
 		r.n.Hosted = own
 	}
+}
+
+// strict reads whether a tool's schema is to be kept.
+func (r *needsReader) strict(key string, v jsonview.Value) {
+	r.n.Strict = r.n.Strict || key == "strict" && v.True()
+}
+
+// calling reads how Gemini is to call tools: VALIDATED keeps their schemas.
+func (r *needsReader) calling(key string, v jsonview.Value) {
+	if key != "functionCallingConfig" && key != "function_calling_config" {
+		return
+	}
+	members(v, func(key string, v jsonview.Value) {
+		r.n.Strict = r.n.Strict || key == "mode" && v.Is("VALIDATED")
+	})
 }
 
 // format reads in which form an answer is wanted.

@@ -46,6 +46,19 @@ var needs = map[string]fallback.Needs{
 	`{"tools":[{"type":"function"}],"parallel_tool_calls":true}`:              {Tools: true, Parallel: true},
 	`{"mcp_servers":[{"url":"https://x.test"}]}`:                              {Tools: true, Hosted: "mcp_servers"},
 
+	// A tool whose schema is to be kept, wherever its API says so; a parameter of that name is none.
+	`{"tools":[{"type":"function","function":{"name":"f","strict":true}}]}`:                                     {Tools: true, Strict: true},
+	`{"tools":[{"type":"function","function":{"name":"f","strict":false,"parameters":{"strict":true}}}]}`:       {Tools: true},
+	`{"tools":[{"type":"function","name":"f","strict":null},{"type":"function","name":"g","strict":true}]}`:     {Tools: true, Strict: true},
+	`{"tools":[{"name":"f","strict":true,"input_schema":{}}]}`:                                                  {Tools: true, Strict: true},
+	`{"tools":[{"name":"f","input_schema":{"strict":true}}]}`:                                                   {Tools: true},
+	`{"tools":[{"functionDeclarations":[{}]}],"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED"}}}`:     {Tools: true, Strict: true},
+	`{"tools":[{"function_declarations":[{}]}],"tool_config":{"function_calling_config":{"mode":"VALIDATED"}}}`: {Tools: true, Strict: true},
+	`{"toolConfig":{"functionCallingConfig":{"mode":"AUTO"},"retrievalConfig":{"mode":"VALIDATED"}}}`:           {},
+	`{"tools":[{"type":"function","function":{"strict":true,"strict":false},"function":{"name":"f"}}]}`:         {Tools: true, Strict: true},
+	`{"tools":[{"name":"f","strict":true,"strict":false}],"tools":[]}`:                                          {Tools: true, Strict: true},
+	`{"toolConfig":{"functionCallingConfig":{"mode":"VALIDATED","mode":"AUTO"}},"tool_config":{}}`:              {Strict: true},
+
 	// What is said twice is asked if either asks it.
 	`{"tools":[],"tools":[{"type":"function"}]}`:                                                             {Tools: true},
 	`{"tools":[{"type":"web_search"}],"tools":[]}`:                                                           {Tools: true, Hosted: "web_search"},

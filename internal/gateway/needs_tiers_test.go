@@ -34,11 +34,30 @@ func TestTierIsSkippedByWhatIsAsked(t *testing.T) {
 	r.atRest()
 }
 
+// A strict tool goes to no model of which nobody has said that it keeps a schema; one that is not strict does.
+func TestTierIsSkippedByAStrictTool(t *testing.T) {
+	r := tiersRig(t, "")
+	const tool = `,"tools":[{"type":"function","function":{"name":"f","strict":STRICT}}]`
+	strict := chat("strict", strings.Replace(tool, "STRICT", `true,"strict":false`, 1))
+	r.skippedIn("dead_end", strict, "models.json_schema")
+	lax := chat("lax", strings.Replace(tool, "STRICT", "false", 1)).workflow("dead_end")
+	r.atTier(lax.op(), "pro", `{"status":503}`)
+	if a := r.must(lax, 200); a.header.Get("Holdfast-Source") != "b" {
+		t.Errorf("a tool that is not strict: %v", a.header)
+	}
+	r.atRest()
+}
+
 // skipped sends a request whose first tier fails, and wants the second one skipped by a rule.
 func (r *rig) skipped(q request, rule string) {
 	r.t.Helper()
+	r.skippedIn("able", q, rule)
+}
+
+func (r *rig) skippedIn(workflow string, q request, rule string) {
+	r.t.Helper()
 	r.atTier(q.op(), "pro", `{"status":503}`)
-	a := r.must(q.workflow("able"), 503)
+	a := r.must(q.workflow(workflow), 503)
 	if trail := a.header.Get("Holdfast-Trail"); !strings.HasSuffix(trail, "b; skipped; rule="+rule) {
 		r.t.Errorf("%s: %s, want %s", q.body, trail, rule)
 	}

@@ -26,9 +26,7 @@ func (k *checker) contracts(path string, w *Workflow) {
 		if w.Fallback.RequireCostCap {
 			k.dearer(at, first.CostClass, t.CostClass)
 		}
-		if w.Fallback.RequireDataBoundaryMatch {
-			k.boundary(at, first.DataBoundary, t.DataBoundary)
-		}
+		k.alike(at, &w.Fallback, first, t)
 		if t.QualityClass != first.QualityClass && w.Fallback.Contract.ID == "" {
 			k.warn(k.fieldOr(at, "quality_class"), fmt.Sprintf("is %s, and that of tiers[0] %s: nobody has approved that it answers in its place", classOf(t.QualityClass),
 				classOf(first.QualityClass)), `give both the same, or write fallback: {contract: {id: "…", approver: "…"}}`)
@@ -46,15 +44,29 @@ func (k *checker) keyed(at string, t *Tier) {
 		fmt.Sprintf("write providers.%s.api_key%s; a server that asks for none takes any word", t.Provider, k.orInEnvironment(t.Provider)))
 }
 
-func (k *checker) boundary(at, first, own string) {
-	const remedy = "give both the same, or write fallback: {require_data_boundary_match: false}"
-	switch {
-	case first == own:
-	case first == "" || own == "":
-		k.warn(k.fieldOr(at, "data_boundary"), fmt.Sprintf("is %s, and that of tiers[0] %s: whether data may go there is not known, so that it never answers in its place",
-			classOf(own), classOf(first)), remedy)
-	default:
-		k.warn(k.fieldOr(at, "data_boundary"), fmt.Sprintf("is %s, and that of tiers[0] %s: data may not go there, so that it never answers in its place", own, first), remedy)
+// alike warns of words that a policy wants to be those of the first tier, and are not.
+func (k *checker) alike(at string, b *Fallback, first, t *Tier) {
+	for _, w := range [...]struct {
+		wanted                  bool
+		field, flag, own, first string
+		unknown, differs        string
+	}{
+		{b.RequireDataBoundaryMatch, "data_boundary", "require_data_boundary_match", t.DataBoundary, first.DataBoundary,
+			"whether data may go there is not known", "data may not go there"},
+		{b.RequireSafetyMatch, "safety_class", "require_safety_match", t.SafetyClass, first.SafetyClass,
+			"whether unsafe content is treated alike there is not known", "unsafe content is treated otherwise there"},
+		{b.RequireObservabilityMatch, "observability", "require_observability_match", t.Observability, first.Observability,
+			"whether the same is logged and kept there is not known", "something else is logged and kept there"},
+	} {
+		if !w.wanted || w.own == w.first {
+			continue
+		}
+		why := w.differs
+		if w.own == "" || w.first == "" {
+			why = w.unknown
+		}
+		k.warn(k.fieldOr(at, w.field), fmt.Sprintf("is %s, and that of tiers[0] %s: %s, so that it never answers in its place", classOf(w.own), classOf(w.first), why),
+			"give both the same, or write fallback: {"+w.flag+": false}")
 	}
 }
 

@@ -91,7 +91,7 @@ type Model struct {
 	Audio         *bool    `yaml:"audio" doc:"Takes audio."`
 	Video         *bool    `yaml:"video" doc:"Takes video."`
 	Files         *bool    `yaml:"files" doc:"Takes documents, e.g. PDF."`
-	JSONSchema    *bool    `yaml:"json_schema" doc:"Keeps a JSON schema."`
+	JSONSchema    *bool    `yaml:"json_schema" doc:"Keeps a JSON schema, an answer's or a strict tool's."`
 }
 
 // Embedder turns text into a vector.

@@ -58,13 +58,15 @@ type Backpressure struct {
 
 // Fallback says when the next tier may answer.
 type Fallback struct {
-	On                       []string `yaml:"on" default:"rate_limited,overloaded,server_error,timeout,connection_error,unknown_outcome" enum:"rate_limited|overloaded|server_error|timeout|connection_error|unknown_outcome|quota_exhausted|not_found|auth|content_filter|context_length" doc:"Failures after which the next tier may answer."`
-	AllowedBeforeFirstToken  bool     `yaml:"allowed_before_first_token" default:"true" doc:"false: no fallback at all; after the first token there is never one."`
-	RequireEquivalentTools   bool     `yaml:"require_equivalent_tools" default:"true" doc:"The tier must be able to call the request's tools."`
-	RequireSchemaMatch       bool     `yaml:"require_schema_match" default:"true" doc:"The tier must keep the request's JSON schema."`
-	RequireCostCap           bool     `yaml:"require_cost_cap" default:"true" doc:"The tier must stay within spend.per_request, and be in no dearer cost_class."`
-	RequireDataBoundaryMatch bool     `yaml:"require_data_boundary_match" default:"true" doc:"The tier must have the same data_boundary."`
-	Contract                 Contract `yaml:"contract" doc:"Who approved this fallback; shown as fallback_allowed."`
+	On                        []string `yaml:"on" default:"rate_limited,overloaded,server_error,timeout,connection_error,unknown_outcome" enum:"rate_limited|overloaded|server_error|timeout|connection_error|unknown_outcome|quota_exhausted|not_found|auth|content_filter|context_length" doc:"Failures after which the next tier may answer."`
+	AllowedBeforeFirstToken   bool     `yaml:"allowed_before_first_token" default:"true" doc:"false: no fallback at all; after the first token there is never one."`
+	RequireEquivalentTools    bool     `yaml:"require_equivalent_tools" default:"true" doc:"The tier must be able to call the request's tools."`
+	RequireSchemaMatch        bool     `yaml:"require_schema_match" default:"true" doc:"The tier must keep the request's JSON schema, and those of its strict tools."`
+	RequireCostCap            bool     `yaml:"require_cost_cap" default:"true" doc:"The tier must stay within spend.per_request, and be in no dearer cost_class."`
+	RequireDataBoundaryMatch  bool     `yaml:"require_data_boundary_match" default:"true" doc:"The tier must have the same data_boundary."`
+	RequireSafetyMatch        bool     `yaml:"require_safety_match" default:"true" doc:"The tier must have the same safety_class."`
+	RequireObservabilityMatch bool     `yaml:"require_observability_match" default:"true" doc:"The tier must have the same observability."`
+	Contract                  Contract `yaml:"contract" doc:"Who approved this fallback; shown as fallback_allowed."`
 }
 
 // Contract is an approved fallback.

@@ -186,16 +186,18 @@ type Bulkhead struct {
 
 // Tier is one provider and model in order of preference.
 type Tier struct {
-	Name         string        `yaml:"name" is:"tier" doc:"Shown in Holdfast-Source; tier1, tier2, … if left out."`
-	Provider     string        `yaml:"provider" doc:"A name from providers; without it the one that the path names."`
-	Model        string        `yaml:"model" is:"line" doc:"Without it the one asked for."`
-	Prompt       *Prompt       `yaml:"prompt" doc:"Changes the request for this tier."`
-	Timeouts     *TierTimeouts `yaml:"timeouts" doc:"What differs from the workflow's."`
-	Bulkhead     *Bulkhead     `yaml:"bulkhead" doc:"Instead of the workflow's."`
-	CostClass    string        `yaml:"cost_class" is:"name" doc:"low, medium, high, or a name of yours: another tier is no dearer."`
-	QualityClass string        `yaml:"quality_class" is:"name" doc:"Tiers of one class are equal."`
-	DataBoundary string        `yaml:"data_boundary" is:"name" doc:"Where data may go."`
-	Notice       string        `yaml:"notice" doc:"Text for a degraded answer."`
+	Name          string        `yaml:"name" is:"tier" doc:"Shown in Holdfast-Source; tier1, tier2, … if left out."`
+	Provider      string        `yaml:"provider" doc:"A name from providers; without it the one that the path names."`
+	Model         string        `yaml:"model" is:"line" doc:"Without it the one asked for."`
+	Prompt        *Prompt       `yaml:"prompt" doc:"Changes the request for this tier."`
+	Timeouts      *TierTimeouts `yaml:"timeouts" doc:"What differs from the workflow's."`
+	Bulkhead      *Bulkhead     `yaml:"bulkhead" doc:"Instead of the workflow's."`
+	CostClass     string        `yaml:"cost_class" is:"name" doc:"low, medium, high, or a name of yours: another tier is no dearer."`
+	QualityClass  string        `yaml:"quality_class" is:"name" doc:"Tiers of one class are equal."`
+	DataBoundary  string        `yaml:"data_boundary" is:"name" doc:"Where data may go."`
+	SafetyClass   string        `yaml:"safety_class" is:"name" doc:"How its provider treats unsafe content: tiers of one class are equal."`
+	Observability string        `yaml:"observability" is:"name" doc:"What is logged and kept of a call there: tiers of one word are equal."`
+	Notice        string        `yaml:"notice" doc:"Text for a degraded answer."`
 }
 
 // TierTimeouts override the workflow's where they are not zero.
