@@ -43,8 +43,9 @@ func TestNGram(t *testing.T) {
 		text        string
 		least, most float64
 	}{
-		{"what  is the CAPITAL of France", 0.9999, 1.0001},
-		{"Please, what is the capital of France? Thanks!", 0.9999, 1.0001},
+		{"what  is the capital of France", 0.9999, 1.0001},
+		{"What is the CAPITAL of France?", 0.6, 0.95},
+		{"Please, what is the capital of France? Thanks!", 0.6, 0.95},
 		{"What is the capitol of France?", 0.6, 0.95},
 		{"Wie wird das Wetter morgen in Hamburg?", -0.2, 0.3},
 		{"フランスの首都はどこですか", -0.2, 0.2},
