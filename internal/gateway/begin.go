@@ -104,10 +104,11 @@ func (c *call) begins() (d fallback.Decision, refusal *Error) {
 	case d.Action == fallback.Next:
 		return d, nil
 	}
-	c.exec.meets(&c.exec.met.fallback, d.Condition)
 	if slices.ContainsFunc(d.Skipped, func(s fallback.Skipped) bool { return s.Rule == bodyMemory }) {
-		return d, errorf(CodeShed, bodyMemory+" is used up by calls in progress; nothing was sent")
+		// Which is no contract's fault: nobody is asked about it.
+		return fallback.Decision{}, errorf(CodeShed, bodyMemory+" is used up by calls in progress; nothing was sent")
 	}
+	c.exec.meets(&c.exec.met.fallback, d.Condition)
 	return d, errorf(CodeContract, "no tier keeps what the request asks for: %s; nothing was sent", k.words())
 }
 

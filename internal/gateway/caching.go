@@ -160,7 +160,7 @@ type tierScope struct{ class, provider, model, prompt string }
 // of examples that the client says it has.
 func (o *original) scopeOf(l *leg) tierScope {
 	t := &l.conf
-	s := tierScope{class: t.QualityClass + "/" + t.DataBoundary, provider: l.to.conf.Name, model: l.sends}
+	s := tierScope{class: t.QualityClass + "/" + t.DataBoundary + "/" + t.SafetyClass, provider: l.to.conf.Name, model: l.sends}
 	if l.prompt != nil {
 		s.prompt = fmt.Sprintf("%d %#v", o.shots, *l.prompt)
 	}

@@ -23,6 +23,7 @@ func (e *execution) elsewhereNow(o *outcome, f decision.Facts) (sent, over bool)
 		return false, false
 	}
 	e.yieldPlace(o) // the wait gives it back in any case, and the next tier may share its slots
+	e.logEnd(o)     // while e is where it was made
 	back := e.stand()
 	d := e.elsewhere(failed, failedStop(o))
 	if !e.boardNext(d, failedStop(o).word, time.Time{}) && !mutant.On("no-wait-behind-closed-tiers") {
@@ -35,7 +36,6 @@ func (e *execution) elsewhereNow(o *outcome, f decision.Facts) (sent, over bool)
 	recorded := resting && e.endAttempt(o, 0)
 	e.work()
 	if recorded {
-		e.logEnd(o)
 		e.clear()
 		if sent, over = e.sendNext(o); sent || over {
 			return sent, over

@@ -124,11 +124,11 @@ func (o *original) say(l *leg) *fallback.Lack {
 	if l.to.wire == o.spec.Wire || l.to.tool {
 		return nil
 	}
+	l.varied = nil // it is told in the tier's own words, or not at all
 	var err error
 	if l.crosses, err = told(o.spec.Endpoint, l.to.conf, l.sends, body, &o.g.policy.Limits); err != nil {
 		return unsaid(err)
 	}
-	l.varied = nil // of which that was made
 	return nil
 }
 

@@ -65,6 +65,7 @@ func (g *edition) submitJob(r *http.Request, in JobRequest) (job *ledger.Record,
 	var answered AnsweredError
 	c.out.ResponseWriter = nowhere{}
 	c.w = &answered.answer
+	defer func() { c.course.free() }() // where it begins is asked, and for that what its tiers would be sent is made
 	id := caller(r)
 	c.by = &id
 	for i := range submission {

@@ -29,6 +29,10 @@ workflows:
       - {name: last, provider: gemini, model: gemini-2.5-flash}
       - {name: local, provider: local, prompt: {system: "Short."}}
   told: {match: {paths: ["/by-name-only"]}, tiers: [{name: flash, provider: anthropic, model: claude-haiku-4-5}]}
+  varied:
+    match: {paths: ["/by-name-only"]}
+    fallback: {contract: {id: any}}
+    tiers: [{name: local, provider: local, prompt: {system: "Short."}}, {name: pro, provider: openai}]
   default: {}
 `
 
@@ -174,4 +178,15 @@ func TestReasonIsReplayed(t *testing.T) {
 		r.close()
 		r.start(rigConfig{})
 	}
+}
+
+// Where a job begins is found when it is submitted: what its tier would be sent is made for that, and let go.
+func TestSubmittedJobHoldsNothing(t *testing.T) {
+	r := apartRig(t, "16MiB")
+	q, _ := long("submitted", "varied")
+	if a := r.submitBy(q); a.err != nil {
+		t.Fatal(a.err)
+	}
+	wait(t, func() bool { return r.sim.Counts("submitted").Calls == 1 })
+	r.atRest()
 }
