@@ -203,8 +203,8 @@ func (e *execution) advance(o *outcome, d fallback.Decision) (sent, over bool) {
 	return e.sendNext(o)
 }
 
-// boardNext goes from tier to tier until one has a place for the call. Until limit it waits for one at the last, if it may, and at each whose
-// bulkhead is full and has calls wait (semantics 33).
+// boardNext goes from tier to tier until one has a place for the call. Until limit it waits for one at the last, if it may, and at each of
+// which that comes first.
 func (e *execution) boardNext(d fallback.Decision, reason string, limit time.Time) bool {
 	k := e.course
 	for d.Action == fallback.Next && !d.Approval {
@@ -213,7 +213,7 @@ func (e *execution) boardNext(d fallback.Decision, reason string, limit time.Tim
 			e.next.Trigger = "fallback: " + reason
 			return true
 		}
-		if b != nil && e.job == nil && b.code == CodeBulkheadFull && b.first() && e.awaitPlace(b, limit) {
+		if b != nil && e.job == nil && b.first() && e.awaitPlace(b, limit) {
 			e.next.Trigger = "fallback: " + reason
 			return true
 		}
@@ -286,10 +286,11 @@ func (e *execution) sendNext(o *outcome) (sent, over bool) {
 }
 
 // unanswered is what a call hears behind its last attempt where no tier has answered it: what came of several tiers is told as one error
-// with all their reasons; what came of one stays that one's. A call of which nothing was sent has been refused, not failed.
+// with all their reasons; what came of one stays that one's. A call of which nothing was sent has been refused, not failed. A provider's
+// refusal by its policy is an answer, and billed: where nobody gave another, the client has that.
 func (e *execution) unanswered(o *outcome) {
 	n, sent := e.course.tried()
-	if n < 2 || !sent || e.job != nil { // whoever fetches a job's result gets the last tier's own
+	if n < 2 || !sent || e.job != nil || o.billed != nil { // whoever fetches a job's result gets the last tier's own
 		return
 	}
 	code, text := CodeAllTiersFailed, "no tier has answered: "

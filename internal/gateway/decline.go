@@ -23,9 +23,9 @@ func (e *execution) declines(what func() bool) bool {
 }
 
 // declined is an answer that is a refusal. It is billed like any other: what it says of its tokens is paid.
-func (e *execution) declined(resp *upstream.Response, body []byte, usage provider.Usage) *outcome {
+func (e *execution) declined(resp *upstream.Response, body []byte, usage provider.Usage, stream bool) *outcome {
 	const reason = "the provider declined to answer by its policy on content"
 	return &outcome{verdict: verdict{end: ledger.AttemptFailed, status: resp.Status, kind: string(signal.ContentFilter), reason: reason, rule: "fallback.on",
 		signal: signal.Signal{Class: signal.ContentFilter, ProviderErrorType: string(signal.ContentFilter), OutcomeKnown: true}, billed: &usage},
-		document: slices.Clone(body), at: time.Now(), how: ending{reveal: &head{status: resp.Status, header: resp.Header}}}
+		document: slices.Clone(body), at: time.Now(), how: ending{reveal: &head{status: resp.Status, header: resp.Header, stream: stream}}}
 }

@@ -56,7 +56,7 @@ func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, z size) f
 		v.ContextTokens = *m.ContextTokens
 	}
 	if t.Prompt != nil && t.Prompt.MaxTokens > 0 {
-		z.out, z.bound = min(z.out, int64(t.Prompt.MaxTokens)), min(z.bound, int64(t.Prompt.MaxTokens))
+		z.out, z.bound = min(z.out, int64(t.Prompt.MaxTokens)*z.answers), min(z.bound, int64(t.Prompt.MaxTokens))
 	}
 	v.Tokens, v.Least = z.in+z.out, z.least+z.bound
 	var p spend.Price

@@ -115,7 +115,7 @@ func (e *execution) wholePlain(resp *upstream.Response, format provider.Format) 
 		e.serves(e.target.hidden.Text(p.ServedModel))
 	}
 	if e.declines(func() bool { return provider.Declined(said) }) {
-		return e.declined(resp, body, p.Usage)
+		return e.declined(resp, body, p.Usage, false)
 	}
 	e.succeed(resp, success{body: body, usage: p.Usage, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool})
 	return nil

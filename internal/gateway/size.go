@@ -29,6 +29,7 @@ type size struct {
 	in, out int64 // rather too many: what money is reserved by
 	least   int64 // of the request, rather too few
 	bound   int64 // that the request sets on one answer; 0: none
+	answers int64 // that it asks for
 }
 
 // Tokens is the estimate of what a request will use by which money is reserved, for whoever asks before sending.
@@ -49,12 +50,11 @@ func sizeOf(endpoint string, body []byte) (z size) {
 	case wire.Embeddings, wire.Embed, wire.BatchEmbed:
 		return z
 	}
-	var answers int64
-	z.bound, answers = bounds(body)
+	z.bound, z.answers = bounds(body)
 	if z.out = z.bound; z.bound < 0 {
 		z.bound, z.out = 0, assumedOutput
 	}
-	z.out *= answers
+	z.out *= z.answers
 	return z
 }
 

@@ -233,7 +233,7 @@ func (s *streaming) complete(p *provider.Progress) *outcome {
 		s.e.serves(p.ServedModel)
 	}
 	if !s.crossed && s.e.declines(func() bool { return provider.DeclinedStream(s.format, s.e.rec.bytes(s.e.rec.size)) }) {
-		return s.e.declined(s.resp, s.e.rec.bytes(s.e.rec.size), s.usage(p))
+		return s.e.declined(s.resp, s.e.rec.bytes(s.e.rec.size), s.usage(p), true)
 	}
 	done := success{usage: s.usage(p), events: max(p.Events, 1), unrecorded: s.dropped, finish: p.Finish, tool: p.ToolStarted, hosted: p.HostedTool}
 	if !s.dropped && (s.e.keep || s.e.asks != nil) {

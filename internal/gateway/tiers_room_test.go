@@ -190,3 +190,24 @@ func TestSubmittedJobHoldsNothing(t *testing.T) {
 	wait(t, func() bool { return r.sim.Counts("submitted").Calls == 1 })
 	r.atRest()
 }
+
+// A refusal of a provider's policy on content is an answer: where the tier that might give another has no place, the client has it.
+func TestRefusalWithoutAnotherPlace(t *testing.T) {
+	stream := `{"headers":{"Content-Type":"text/event-stream"},"body":"data: {\"object\":\"chat.completion.chunk\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"content_filter\"}]}\n\ndata: [DONE]\n\n"}`
+	for step, q := range map[string]request{`{"text":"","chunks":0,"finish":"content_filter"}`: chat("shut"), stream: streamed("shut")} {
+		r := tiersRig(t, "")
+		r.must(chat("warm").workflow("filtered"), 200)
+		r.atTier("warm-flash", "pro", `{"status":503}`)
+		r.must(chat("warm-flash").workflow("pair"), 200)
+		if _, err := r.routes.Pause("spare/*", "maintenance"); err != nil {
+			t.Fatal(err)
+		}
+		r.atTier("shut", "pro", step)
+		a := r.must(q.workflow("filtered"), 200)
+		if a.header.Get("Holdfast-Source") != "pro" || !strings.Contains(string(a.body), "content_filter") || a.header.Get("Holdfast-Error") != "" {
+			t.Errorf("%v %s", a.header, a.body)
+		}
+		r.calls("shut", 1)
+		r.atRest()
+	}
+}
