@@ -45,7 +45,7 @@ func TestDemoJSON(t *testing.T) {
 		}
 		AsPromised bool `json:"as_promised"`
 	}
-	if err := json.Unmarshal(out, &report); err != nil || !report.AsPromised || len(report.Operations) != 6 {
+	if err := json.Unmarshal(out, &report); err != nil || !report.AsPromised || len(report.Operations) != 7 {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
