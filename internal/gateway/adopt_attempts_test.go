@@ -84,7 +84,7 @@ func TestInheritedErrorEnds(t *testing.T) {
 // So it does where its client had left: what nobody heard is said for as long, and no longer.
 func TestErrorOfWhoLeftEnds(t *testing.T) {
 	r := nestRig(t, func(c *rigConfig) {
-		c.yaml = strings.Replace(c.yaml, "default: {retry: {", "default: {error_hold: 1ms, delivery_grace: 10ms, retry: {", 1)
+		c.yaml = strings.Replace(c.yaml, "default: {retry: {", "default: {error_hold: 10ms, delivery_grace: 10ms, retry: {max_attempts: 1, ", 1)
 	})
 	r.script("left", `{"fault":"reply_lost","hold":"gate"}`)
 	ctx, leave := context.WithCancel(t.Context())
@@ -101,7 +101,8 @@ func TestErrorOfWhoLeftEnds(t *testing.T) {
 	if err != nil || len(first) != 1 {
 		t.Fatalf("%v %v", first, err)
 	}
-	r.must(chat("meanwhile"), 200) // which takes longer than the hold
+	r.script("meanwhile", `{"delay_ms":50}`) // which takes longer than the hold
+	r.must(chat("meanwhile"), 200)
 	wait(t, func() bool { return r.do(chat("left")).status == 200 })
 	r.calls("left", 1)
 	for _, e := range r.history(first[0].ID) {
