@@ -102,7 +102,7 @@ stage_build() {
 }
 
 # go_test FLAGS… PACKAGES…: go test, its failures in full, its counts for the table.
-go_test() { go test -json -timeout 20m "$@" | "$work/tally" "$work/$stage.count"; }
+go_test() { go test -json -timeout 40m "$@" | "$work/tally" "$work/$stage.count"; }
 
 # The packages that take longest. They come first, so that all the others are compiled and run beside them.
 longest="internal/gateway test/simulation ledger/sqlite . internal/cli"
