@@ -92,11 +92,13 @@ func TestCacheBehindAStoreThatIsAway(t *testing.T) {
 	r.cachedFor(q)
 	set := func(err error) { store.set(func(*faulty) { store.fails = err }) }
 	set(errDisk)
-	r.source(r.must(q, 200), "openai")
+	asked := r.must(q, 200)
+	r.source(asked, "openai")
 	if o.of("miss semantic store_away") != 1 || o.of("miss semantic answer_gone") != 0 {
 		t.Errorf("%v", o.said)
 	}
 	set(nil)
+	r.findable(asked)
 	r.source(r.must(q, 200), "cache:semantic")
 }
 
