@@ -97,3 +97,38 @@ func TestJobWithItsAttemptsMade(t *testing.T) {
 		r.atRest()
 	}
 }
+
+// A job goes to the next tier where it would otherwise end.
+func TestTierOfAJob(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("job", "pro", `{"status":503}`)
+	rec := r.until(r.submit(chat("job").workflow("jobs")), settledJob)
+	if rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" || rec.Attempt != 2 {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.atTier("dead", "pro", `{"status":503}`)
+	r.atTier("dead", "flash", `{"status":503}`)
+	if rec := r.until(r.submit(chat("dead").workflow("jobs")), inLane(intent.LaneDead)); rec.Attempt != 2 || rec.Tier != "flash" {
+		t.Errorf("%+v", rec.Status)
+	}
+	r.atRest()
+}
+
+// A job whose last resort is a tier without a free slot waits for one: it would end otherwise.
+func TestJobWaitsForAnotherTier(t *testing.T) {
+	r := tiersRig(t, "")
+	r.atTier("full", "pro", `{"status":503}`)
+	r.atTier("full", "flash", `{"hold":"gate"}`)
+	r.atTier("last", "pro", `{"status":503}`)
+	first := r.submit(chat("full").workflow("jobs"))
+	r.held("gate")
+	second := r.submit(chat("last").workflow("jobs"))
+	wait(t, func() bool { return r.sim.Counts("last").Calls == 1 && r.record(second).State == ledger.Created })
+	r.sim.Release("gate")
+	for _, id := range []string{first, second} {
+		if rec := r.until(id, settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" || rec.Attempt != 2 {
+			t.Errorf("%+v", rec.Status)
+		}
+	}
+	r.atRest()
+}

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/sim"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -177,7 +176,7 @@ func TestBR060TransportFailures(t *testing.T) {
 	}{
 		"refused": {refused, false}, "dns": {"http://no-such-host.invalid", true}, "tls": {other.URL, true}, "eof": {closes, false}, "blackhole": {silent, false},
 	} {
-		var logs syncBuffer
+		var logs journal
 		r := tiersRig(t, c.url, func(rc *rigConfig) { rc.logs = &logs })
 		for _, q := range []request{chat(name).workflow("odd"), streamed(name + "-s").workflow("odd")} {
 			a := r.must(q, 200)
@@ -196,27 +195,10 @@ func TestBR060TransportFailures(t *testing.T) {
 		if failures != 2 {
 			t.Errorf("%s: %d failures counted for the breaker, want 2", name, failures)
 		}
-		if got := strings.Contains(logs.String(), "a provider's address is wrong"); got != c.flagged {
+		if got := strings.Contains(logs.text(), "a provider's address is wrong"); got != c.flagged {
 			t.Errorf("%s: flagged %v", name, got)
 		}
 	}
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // raw is a listener that does as it likes with each connection.
@@ -304,130 +286,6 @@ func TestTierBeginsByContract(t *testing.T) {
 	r.atRest()
 }
 
-// A full bulkhead leads to the next tier before anything is written; where none is left its caller waits if the policy lets it. Each tier has
-// slots of its own, and gives them back.
-func TestTierSlots(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("busy", "pro", `{"hold":"pro"}`)
-	r.atTier("busy2", "flash", `{"hold":"flash"}`)
-	var all sync.WaitGroup
-	all.Go(func() { r.must(chat("busy").workflow("slots"), 200) })
-	r.held("pro")
-	all.Go(func() {
-		if a := r.must(chat("busy2").workflow("slots"), 200); a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "1" ||
-			a.header.Get("Holdfast-Fallback-Reason") != "pro: bulkhead_full" {
-			t.Errorf("%v", a.header)
-		}
-	})
-	r.held("flash")
-	all.Go(func() {
-		if a := r.must(chat("third").workflow("slots"), 200); a.header.Get("Holdfast-Source") != "flash" {
-			t.Errorf("%v", a.header)
-		}
-	})
-	wait(t, func() bool {
-		for _, b := range r.gw.Bulkheads() {
-			if b.Tier == "flash" && b.Waiting == 1 {
-				return true
-			}
-		}
-		return false
-	})
-	r.sim.Release("flash")
-	wait(t, func() bool { return r.sim.Counts("third").Calls == 1 })
-	r.sim.Release("pro")
-	all.Wait()
-	r.atRest()
-	for _, b := range r.gw.Bulkheads() {
-		if b.Used != 0 || b.Waiting != 0 {
-			t.Errorf("%+v", b)
-		}
-	}
-}
-
-// A call that waited in vain for its first tier waits at the last one for what is left of its time.
-func TestWaitsAtTheLastTier(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("busy", "pro", `{"hold":"pro"}`)
-	r.atTier("busy2", "flash", `{"hold":"flash"}`)
-	waits := func(tier string) func() bool {
-		return func() bool {
-			for _, b := range r.gw.Bulkheads() {
-				if b.Workflow == "both" && b.Tier == tier && b.Waiting == 1 {
-					return true
-				}
-			}
-			return false
-		}
-	}
-	paused := func(do func(string) error) {
-		t.Helper()
-		if err := do("openai/*"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	pause := func(route string) error { _, err := r.routes.Pause(route, "maintenance"); return err }
-	var all sync.WaitGroup
-	r.must(chat("warm").workflow("both"), 200)
-	paused(pause)
-	all.Go(func() { r.must(chat("busy2").workflow("both"), 200) })
-	r.held("flash")
-	paused(func(route string) error { _, err := r.routes.Resume(route); return err })
-	all.Go(func() { r.must(chat("busy").workflow("both"), 200) })
-	r.held("pro")
-	all.Go(func() {
-		a := r.must(chat("third").workflow("both"), 200)
-		if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Trail") != "pro; circuit_open" {
-			t.Errorf("%v", a.header)
-		}
-	})
-	wait(t, waits("pro"))
-	paused(pause)
-	r.sim.Release("pro")
-	wait(t, func() bool {
-		return waits("flash")() || r.sim.Counts("third").Calls == 1 || r.gw.Holding().Executions == 1
-	})
-	r.sim.Release("flash")
-	all.Wait()
-	r.atRest()
-}
-
-func (r *rig) held(gate string) {
-	r.t.Helper()
-	if err := r.sim.WaitHeld(r.t.Context(), gate, 1); err != nil {
-		r.t.Fatal(err)
-	}
-}
-
-// A tier that failed holds no slot while another answers, nor behind it.
-func TestTierGivesItsSlotBack(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("slot", "pro", `{"status":503}`)
-	for range 2 {
-		if a := r.must(chat("slot").workflow("slots"), 200); a.header.Get("Holdfast-Attempts") != "2" {
-			t.Fatalf("%v", a.header)
-		}
-	}
-	r.atRest()
-}
-
-// A wait that is longer than is slept in the nest leads to a tier that answers now.
-func TestTierBeforeALongWait(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("slow", "pro", `{"status":429,"headers":{"Retry-After":"5"}}`)
-	a := r.must(chat("slow").workflow("retried"), 200)
-	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "2" {
-		t.Errorf("%v", a.header)
-	}
-	decided := false
-	for _, e := range r.history(r.settled(a.header.Get("Holdfast-Intent")).ID) {
-		decided = decided || strings.Contains(string(e.Evidence), `"elsewhere":true`) && strings.Contains(string(e.Evidence), `"rule":"semantics 36"`)
-	}
-	if !decided {
-		t.Error("the decision is not on record")
-	}
-}
-
 // A refusal by a provider's policy on content is an answer, unless the policy has another tier asked; then the last one's is.
 func TestTierOfARefusal(t *testing.T) {
 	for q, step := range map[*request]string{
@@ -450,30 +308,6 @@ func TestTierOfARefusal(t *testing.T) {
 			t.Errorf("%v %s", a.header, a.body)
 		}
 	}
-}
-
-// An open breaker, a long cool-down and a pause each lead to the next tier without a call of the first.
-func TestTierClosedRoutes(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("cool", "pro", `{"status":429,"headers":{"Retry-After":"60"}}`)
-	r.must(chat("cool").workflow("pair"), 200)
-	a := r.must(chat("cool2").workflow("pair"), 200)
-	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Attempts") != "1" || a.header.Get("Holdfast-Fallback-Reason") != "pro: rate_limited" {
-		t.Errorf("%v", a.header)
-	}
-	other := tiersRig(t, "")
-	other.atTier("open", "pro", `{"status":500}`)
-	for range 5 {
-		other.must(chat("open").workflow("pair"), 200)
-	}
-	a = other.must(chat("open2").workflow("pair"), 200)
-	if a.header.Get("Holdfast-Source") != "flash" || a.header.Get("Holdfast-Fallback-Reason") != "pro: circuit_open" || a.header.Get("Holdfast-Attempts") != "1" {
-		t.Errorf("%v", a.header)
-	}
-	if n := other.sim.Counts("open2").Calls; n != 1 {
-		t.Errorf("%d calls", n)
-	}
-	other.atRest()
 }
 
 // BR-021: retries are counted for each tier, and the header says how many calls there were.
@@ -572,62 +406,6 @@ func TestNoTierBehindTheBoundary(t *testing.T) {
 	r.calls("cut", 1)
 }
 
-// A job goes to the next tier where it would otherwise end.
-func TestTierOfAJob(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("job", "pro", `{"status":503}`)
-	rec := r.until(r.submit(chat("job").workflow("jobs")), settledJob)
-	if rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" || rec.Attempt != 2 {
-		t.Errorf("%+v", rec.Status)
-	}
-	r.atTier("dead", "pro", `{"status":503}`)
-	r.atTier("dead", "flash", `{"status":503}`)
-	if rec := r.until(r.submit(chat("dead").workflow("jobs")), inLane(intent.LaneDead)); rec.Attempt != 2 || rec.Tier != "flash" {
-		t.Errorf("%+v", rec.Status)
-	}
-	r.atRest()
-}
-
-// What answered is said again of a replay.
-func TestTierOfAReplay(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("again", "pro", `{"status":503}`)
-	q := chat("again").workflow("pair").key("k")
-	a := r.must(q, 200)
-	r.settled(a.header.Get("Holdfast-Intent"))
-	b := r.must(q, 200)
-	for _, h := range []string{"Holdfast-Served-Model", "Holdfast-Fallback-Reason", "Holdfast-Notice", "Holdfast-Attempts"} {
-		if a.header.Get(h) != b.header.Get(h) || a.header.Get(h) == "" {
-			t.Errorf("%s: %q, then %q", h, a.header.Get(h), b.header.Get(h))
-		}
-	}
-	if b.header.Get("Holdfast-Original-Source") != "flash" || b.header.Get("Holdfast-Source") != "replay" {
-		t.Errorf("%v", b.header)
-	}
-	r.calls("again", 2)
-}
-
-// So it is where the answer is still in memory, right behind it.
-func TestTierOfAnEarlyReplay(t *testing.T) {
-	for _, q := range []request{chat("early"), streamed("early")} {
-		for name, again := range map[string]request{"key": q.key("k"), "count": q.with("X-Stainless-Retry-Count", "1")} {
-			r := tiersRig(t, "")
-			r.atTier("early", "pro", `{"status":503}`)
-			first := q
-			if name == "key" {
-				first = again
-			}
-			r.must(first.workflow("pair"), 200)
-			b := r.must(again.workflow("pair"), 200)
-			if b.header.Get("Holdfast-Source") != "replay" || b.header.Get("Holdfast-Original-Source") != "flash" || b.header.Get("Holdfast-Original-Date") == "" {
-				t.Errorf("%s: %v", name, b.header)
-			}
-			r.atRest()
-			r.calls("early", 2)
-		}
-	}
-}
-
 // Of the examples that a request says it has, a tier keeps as many as its prompt says.
 func TestExamplesOfATier(t *testing.T) {
 	r := tiersRig(t, "")
@@ -653,23 +431,4 @@ func TestExamplesOfATier(t *testing.T) {
 			t.Errorf("%q: %s", bad, a.body)
 		}
 	}
-}
-
-// A job whose last resort is a tier without a free slot waits for one: it would end otherwise.
-func TestJobWaitsForAnotherTier(t *testing.T) {
-	r := tiersRig(t, "")
-	r.atTier("full", "pro", `{"status":503}`)
-	r.atTier("full", "flash", `{"hold":"gate"}`)
-	r.atTier("last", "pro", `{"status":503}`)
-	first := r.submit(chat("full").workflow("jobs"))
-	r.held("gate")
-	second := r.submit(chat("last").workflow("jobs"))
-	wait(t, func() bool { return r.sim.Counts("last").Calls == 1 && r.record(second).State == ledger.Created })
-	r.sim.Release("gate")
-	for _, id := range []string{first, second} {
-		if rec := r.until(id, settledJob); rec.Outcome != ledger.OutcomeSuccess || rec.Tier != "flash" || rec.Attempt != 2 {
-			t.Errorf("%+v", rec.Status)
-		}
-	}
-	r.atRest()
 }
