@@ -82,6 +82,7 @@ var askers = map[string]func(jsonview.Value) (jsonview.Value, NoCache){
 // topRules are members of a body that make an earlier answer none, if they say something.
 var topRules = map[string]NoCache{
 	"tools": MayAct, "functions": MayAct, "mcp_servers": MayAct, "container": MayAct, "web_search_options": MayAct, "skills": MayAct,
+	"search_parameters": MayAct, "plugins": MayAct, "compaction": MayAct, "fallbacks": MayAct,
 	"previous_response_id": Held, "conversation": Held, "prompt": Held, "cachedContent": Held, "cached_content": Held,
 	"background": Held, "context_management": Held,
 	"audio": NotText, "modalities": NotText,
@@ -93,7 +94,7 @@ func topLevel(doc jsonview.Value) NoCache {
 		if !ok {
 			return Cacheable
 		}
-		if why := topRules[string(key)]; why != Cacheable && val.Filled() && !(string(key) == "modalities" && string(val) == `["text"]`) {
+		if why := topRules[string(key)]; why != Cacheable && (val.Filled() || val.IsObject() && why == MayAct) && !(string(key) == "modalities" && string(val) == `["text"]`) {
 			return why
 		}
 	}

@@ -76,6 +76,8 @@ func TestAskRefuses(t *testing.T) {
 		{chatPath, chat(`,"tools":[{"type":"function","function":{"name":"f"}}]`, user), provider.MayAct},
 		{chatPath, chat(`,"functions":[{"name":"f"}]`, user), provider.MayAct},
 		{chatPath, chat(`,"web_search_options":{"a":1}`, user), provider.MayAct},
+		{chatPath, chat(`,"web_search_options":{}`, user), provider.MayAct},
+		{chatPath, chat(`,"plugins":[{"id":"web"}]`, user), provider.MayAct},
 		{chatPath, chat(`,"modalities":["text","audio"]`, user), provider.NotText},
 		{chatPath, chat(``, user+`,{"role":"assistant","content":"It is"}`), provider.LastTurn},
 		{chatPath, chat(``, user+`,{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]},{"role":"tool","tool_call_id":"1","content":"r"},`+user), provider.ToolContext},
