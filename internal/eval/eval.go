@@ -5,6 +5,7 @@ package eval
 import (
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider"
 	"github.com/holdfast-ai/holdfast/spend"
 )
@@ -18,7 +19,7 @@ type Tier struct {
 	workflow   string // in which it stands alone
 	concurrent int    // calls at once that production allows it; 0: no bound
 	added      int64  // bytes that its prompt puts into a request
-	maxTokens  int64
+	conf       policy.Tier
 }
 
 // Request is one line of a set, ready to be sent.

@@ -61,12 +61,11 @@ func NewPlan(cfg *policy.Config, workflow string, tiers []string) (*Plan, error)
 }
 
 func newTier(w *policy.Workflow, t *policy.Tier, name string) Tier {
-	out := Tier{Name: t.Name, Provider: t.Provider, Model: t.Model, workflow: name, concurrent: w.Bulkhead.MaxConcurrent}
+	out := Tier{Name: t.Name, Provider: t.Provider, Model: t.Model, workflow: name, concurrent: w.Bulkhead.MaxConcurrent, conf: *t}
 	if t.Bulkhead != nil {
 		out.concurrent = t.Bulkhead.MaxConcurrent
 	}
 	if t.Prompt != nil {
-		out.maxTokens = int64(t.Prompt.MaxTokens)
 		out.added = int64(len(t.Prompt.System) + len(t.Prompt.Template))
 	}
 	return out
@@ -155,11 +154,8 @@ const bytesPerToken = 3
 // mayCost is the estimate of one call.
 func (p *Plan) mayCost(t *Tier, r *Request) (cost spend.Amount, known bool) {
 	price, known := p.price(p.model(t, r))
-	in, out := gateway.Tokens(r.call.Endpoint, r.Body)
+	in, out := gateway.Tokens(r.call.Endpoint, r.Body, &t.conf)
 	in += t.added / bytesPerToken
-	if t.maxTokens > 0 {
-		out = min(out, t.maxTokens)
-	}
 	return price.Of(in, out), known
 }
 

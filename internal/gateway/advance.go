@@ -43,11 +43,11 @@ func (e *execution) would(f Failing) fallback.Decision {
 	o := k.asked
 	f.Billed = e.purse.billed
 	f.Left, f.Remaining = e.job == nil && (e.attached() == 0 || e.stopped()), e.budget.Remaining(time.Now())
-	f.Reviewed = e.job != nil && e.job.Life.Generation > 1
+	f.Reviewed = reviewed(e.job)
 	return k.after(o, &f)
 }
 
-// after decides whether a tier behind the present one may answer, of which there is one or more.
+// after decides whether a tier behind the present one may answer.
 func (k *course) after(o *original, f *Failing) fallback.Decision {
 	all := k.facts(o.g.policy, o, 0)
 	facts := f.facts(k.wants(o), all[0], all[k.at+1:])

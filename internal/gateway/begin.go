@@ -72,7 +72,7 @@ func (c *call) start(again bool) fallback.Decision {
 	if c.target.tool || mutant.On("sent-before-contract") || !k.several() && c.plainStart() {
 		return fallback.Decision{}
 	}
-	f := Failing{Reviewed: c.job != nil && c.job.Life.Generation > 1}
+	f := Failing{Reviewed: reviewed(c.job)}
 	o := c.original()
 	tiers := k.facts(c.g.policy, o, 0)
 	facts, rules := f.facts(k.wants(o), tiers[0], tiers), fallbackPolicy(c.wf, &f)

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/holdfast-ai/holdfast/cache"
 	"github.com/holdfast-ai/holdfast/internal/embed"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -145,12 +143,8 @@ func (c *call) asks() *asked {
 
 // several says that more than one answer is wanted: each would have to be whole, and which are is not told.
 func several(body []byte) bool {
-	for _, path := range []string{"n", "generationConfig.candidateCount", "generation_config.candidate_count"} {
-		if n := gjson.GetBytes(body, path); n.Exists() && n.Type != gjson.Null && n.Num != 1 {
-			return true
-		}
-	}
-	return false
+	_, answers := bounds(body)
+	return answers > 1
 }
 
 // tierScope is a tier as far as it makes the answer another one.

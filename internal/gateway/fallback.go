@@ -42,22 +42,17 @@ func vectors(endpoint string) bool {
 	return endpoint == wire.Embeddings || endpoint == wire.Embed || endpoint == wire.BatchEmbed
 }
 
-// tierFacts is a tier with what is known of its model, for a request of such a size.
+// tierFacts is what is known of a tier and its model, for a request of such a size; who it is says the course.
 func tierFacts(cfg *policy.Config, t *policy.Tier, name, model string, z size) fallback.Tier {
-	v := fallback.Tier{Name: t.Name, Provider: name, Model: model, QualityClass: t.QualityClass, CostClass: t.CostClass, DataBoundary: t.DataBoundary,
+	v := fallback.Tier{Provider: name, Model: model, QualityClass: t.QualityClass, CostClass: t.CostClass, DataBoundary: t.DataBoundary,
 		SafetyClass: t.SafetyClass, Observability: t.Observability}
-	if p := cfg.Provider(name); p != nil {
-		v.Wire = p.Type
-	}
 	m := cfg.Known(model)
 	v.Tools, v.Schema, v.Parallel = said(m.Tools), said(m.JSONSchema), said(m.ParallelTools)
 	v.Images, v.Audio, v.Video, v.Files = said(m.Images), said(m.Audio), said(m.Video), said(m.Files)
 	if m.ContextTokens != nil {
 		v.ContextTokens = *m.ContextTokens
 	}
-	if t.Prompt != nil && t.Prompt.MaxTokens > 0 {
-		z.out, z.bound = min(z.out, int64(t.Prompt.MaxTokens)*z.answers), min(z.bound, int64(t.Prompt.MaxTokens))
-	}
+	z = z.at(t)
 	v.Tokens, v.Least = z.in+z.out, z.least+z.bound
 	var p spend.Price
 	if p.Input, p.Output, v.Priced = cfg.Price(model); v.Priced {

@@ -84,6 +84,9 @@ func RulesOf(w *policy.Workflow) queue.Rules {
 		Review: w.Lanes.OwnerReview.EnterWhen, Dead: w.Lanes.DeadLetter.EnterWhen}
 }
 
+// reviewed says that a person has spoken for a job: it was sent on by somebody's word.
+func reviewed(j *queue.Job) bool { return j != nil && j.Life.Generation > 1 }
+
 // jobWorkflow is the workflow of a job, or of its tool's route; nil where the configuration does not have it now.
 func (g *edition) jobWorkflow(head *ledger.Intent) *policy.Workflow {
 	if head.Provider != ToolProvider {

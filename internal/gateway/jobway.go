@@ -94,7 +94,7 @@ func (c *call) sameFormat() *Error {
 // approved has the owner of a job asked where the policy in force wants that and no person has spoken for the job yet: it was
 // written down before the policy said so. A generation that began by a person's word has it.
 func (c *call) approved() *Error {
-	if !c.approves() || c.job.Life.Generation > 1 || mutant.On("job-skips-approval") {
+	if !c.approves() || reviewed(c.job) || mutant.On("job-skips-approval") {
 		return nil
 	}
 	err := c.job.Op.Park(intent.Parking{Lane: intent.LaneReview, Rule: "approval",

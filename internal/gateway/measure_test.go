@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 )
 
 // A file in a body is no text: it counts as one, in every place where the three APIs have files. Nor is a text without blanks a file,
@@ -28,7 +29,7 @@ func TestFilesAndTextsAreMeasured(t *testing.T) {
 		`{"messages":[{"tool_calls":[{"function":{"arguments":"{\"data\":\"DATA\",\"format\":1}"}}]}]}`:                           false,
 		`DATA`: false,
 	} {
-		in, _ := gateway.Tokens("chat.completions", []byte(strings.Replace(form, "ATA", "ATA"+data, 1)))
+		in, _ := gateway.Tokens("chat.completions", []byte(strings.Replace(form, "ATA", "ATA"+data, 1)), &policy.Tier{})
 		if file != (in < 2000) {
 			t.Errorf("%s: %d tokens", form, in)
 		}

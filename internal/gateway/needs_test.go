@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/fallback"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
+	"github.com/holdfast-ai/holdfast/internal/policy"
 )
 
 // needs are bodies of the three APIs, with what each asks of whoever answers it.
@@ -147,7 +148,7 @@ func TestTokensOfWhatIsSaidTwice(t *testing.T) {
 		`{"generationConfig":{"maxOutputTokens":"7"},"generation_config":{"max_output_tokens":70,"candidate_count":2}}`: 140,
 		`{"max_tokens":-1,"max_completion_tokens":null,"n":"x"}`:                                                        4096,
 	} {
-		if _, out := gateway.Tokens("chat.completions", []byte(body)); out != want {
+		if _, out := gateway.Tokens("chat.completions", []byte(body), &policy.Tier{}); out != want {
 			t.Errorf("%s: %d, want %d", body, out, want)
 		}
 	}

@@ -91,9 +91,6 @@ func (p *Plan) Begins() fallback.Decision {
 // Fails decides whether a tier behind the named one may answer, which has failed.
 func (p *Plan) Fails(tier string, f Failing) fallback.Decision {
 	p.course.at = p.course.index(tier)
-	if p.course.at+1 >= len(p.course.legs) {
-		return fallback.Decide(&fallback.Facts{}, &fallback.Policy{})
-	}
 	return p.course.after(p.asked, &f)
 }
 

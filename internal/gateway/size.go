@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/provider/jsonview"
 	"github.com/holdfast-ai/holdfast/internal/provider/wire"
 )
@@ -32,14 +33,21 @@ type size struct {
 	answers int64 // that it asks for
 }
 
-// Tokens is the estimate of what a request will use by which money is reserved, for whoever asks before sending.
-func Tokens(endpoint string, body []byte) (in, out int64) { return tokens(endpoint, body) }
-
-// tokens estimates what a request will use: what it sends by its length, what comes by the bound that it sets, or by
-// assumedOutput where it sets none. It is no upper bound: what is beyond is reported (semantics 39).
-func tokens(endpoint string, body []byte) (in, out int64) {
-	z := sizeOf(endpoint, body)
+// Tokens is the estimate of what a request will use at a tier by which money is reserved, for whoever asks before sending: what it
+// sends by its length, what comes by the bound that it or the tier's prompt sets, or by assumedOutput where neither does. It is no
+// upper bound: what is beyond is reported (semantics 39).
+func Tokens(endpoint string, body []byte, t *policy.Tier) (in, out int64) {
+	z := sizeOf(endpoint, body).at(t)
 	return z.in, z.out
+}
+
+// at is the size at a tier, whose prompt may bound each answer.
+func (z size) at(t *policy.Tier) size {
+	if t.Prompt != nil && t.Prompt.MaxTokens > 0 {
+		most := int64(t.Prompt.MaxTokens)
+		z.out, z.bound = min(z.out, most*z.answers), min(z.bound, most)
+	}
+	return z
 }
 
 func sizeOf(endpoint string, body []byte) (z size) {

@@ -51,6 +51,7 @@ func (c *call) estimated() (p spend.Price, cost spend.Amount, known bool) {
 	if c.course.needs == nil { // not measured for a contract
 		z = sizeOf(c.spec.Endpoint, c.body)
 	}
+	z = z.at(&c.course.leg().conf)
 	return p, p.Of(z.in, z.out), true
 }
 
@@ -61,14 +62,14 @@ func (c *call) afford() *Error {
 	}
 	price, estimate, known := c.estimated()
 	// Who sends a job on has looked at what it costs: that bounds it no more, and what it costs counts for the day.
-	reviewed := c.job != nil && c.job.Life.Generation > 1
-	if !known && !reviewed {
+	sentOn := reviewed(c.job)
+	if !known && !sentOn {
 		return unpriced(c.course.leg().sends)
 	}
 	s := &c.exec.purse
 	*s = purse{book: c.g.book, key: account(c.tenant, c.wf.Name, c.owner), price: price, estimate: estimate,
 		perDay: spend.USD(c.wf.Spend.PerDay), perCall: spend.USD(c.wf.Spend.PerRequest)}
-	if reviewed {
+	if sentOn {
 		s.perCall = 0
 	}
 	if c.job != nil { // what its earlier attempts may have cost is on record with it
@@ -87,12 +88,13 @@ func (e *execution) reprice(l *leg) *Error {
 	s.drop()
 	o := e.course.asked
 	in, out, known := e.g.policy.Price(l.sends)
-	if reviewed := e.job != nil && e.job.Life.Generation > 1; !known && !reviewed {
+	if !known && !reviewed(e.job) {
 		return unpriced(l.sends)
 	}
 	s.price = spend.Price{Input: in, Output: out}
 	e.course.wants(o)
-	s.estimate = s.price.Of(e.course.size.in, e.course.size.out)
+	z := e.course.size.at(&l.conf)
+	s.estimate = s.price.Of(z.in, z.out)
 	return spendError(e.wf.Name, s.take())
 }
 

@@ -35,19 +35,6 @@ var clientAPIs = map[string]translate.API{wire.Chat: translate.OpenAIChat, wire.
 var farAPIs = map[provider.Wire]translate.API{provider.OpenAI: translate.OpenAIChat, provider.Anthropic: translate.AnthropicMessages,
 	provider.Gemini: translate.GeminiGenerate}
 
-// wireOf is the wire format that an endpoint belongs to, "" where it is not known.
-func wireOf(endpoint string) provider.Wire {
-	switch endpoint {
-	case wire.Chat, wire.Responses, wire.ResponsesGet, wire.Embeddings:
-		return provider.OpenAI
-	case wire.Messages, wire.CountTokens:
-		return provider.Anthropic
-	case wire.Generate, wire.StreamGenerate, wire.Embed, wire.BatchEmbed, wire.GeminiCountToken:
-		return provider.Gemini
-	}
-	return ""
-}
-
 // translates reports whether calls of an endpoint can be told to a provider of a type, as far as that goes by the APIs alone.
 func translates(endpoint string, to provider.Wire) bool {
 	return translate.Can(clientAPIs[endpoint], farAPIs[to])
@@ -56,8 +43,8 @@ func translates(endpoint string, to provider.Wire) bool {
 // endpointAt is the endpoint at which a provider of a type takes a call of another's, for the name of its route: calls that are
 // translated share the route, and so its cool-downs and its breaker, with those that are not.
 func endpointAt(endpoint string, to provider.Wire, stream bool) string {
-	switch own := wireOf(endpoint); {
-	case own == "" || own == to || !translates(endpoint, to):
+	switch {
+	case !translates(endpoint, to):
 		return endpoint
 	case to == provider.OpenAI:
 		return wire.Chat
