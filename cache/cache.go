@@ -63,12 +63,8 @@ type Question struct {
 
 // Ask makes a question of a request: rest is its canonical form with a hole where the last user text stood.
 func Ask(s *Scope, rest []byte, text string) Question {
-	tenant := s.Tenant
-	if mutant.On("cache-key-without-tenant") {
-		tenant = ""
-	}
 	h := make([]byte, 0, 256+len(rest))
-	for _, field := range [...]string{"holdfast cache 2", s.Env, tenant, s.Workflow, s.Class, s.Provider, s.Model, s.Prompt} {
+	for _, field := range [...]string{"holdfast cache 2", s.Env, s.Tenant, s.Workflow, s.Class, s.Provider, s.Model, s.Prompt} {
 		h = appendField(h, field)
 	}
 	return Question{Partition: sha256.Sum256(append(h, rest...)), Text: text}
