@@ -93,7 +93,7 @@ func formatIn(contentType string, answer []byte) Format {
 func documents(from Format, answer []byte) (docs []jsonview.Value, ok bool) {
 	add := func(doc []byte) {
 		doc = bytes.TrimSpace(doc)
-		ok = ok && jsonview.Complete(doc) && doc[0] == '{'
+		ok = ok && json.Valid(doc) && doc[0] == '{'
 		docs = append(docs, bytes.Clone(doc))
 	}
 	ok = true
@@ -108,6 +108,7 @@ func documents(from Format, answer []byte) (docs []jsonview.Value, ok bool) {
 		}
 		ok = p.Feed(answer, take) == nil && p.Close(take) == nil && ok
 	case JSONArray:
+		ok = json.Valid(answer)
 		each(jsonview.Of(answer), func(doc jsonview.Value) { add(doc) })
 	default:
 		add(answer)

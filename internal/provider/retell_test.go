@@ -137,6 +137,7 @@ func TestRetellNothing(t *testing.T) {
 		{"responses", "responses stream", `"content":[`, `"content":[{"type":"output_text","text":"x"},`},
 		{"responses", "responses stream", `"status":"completed","completed_at"`, `"status":"incomplete","completed_at"`},
 		{"responses stream", "responses", `"type":"response.completed"`, `"type":"response.incomplete"`},
+		{"responses stream", "responses", `"type":"response.completed","sequence_number":`, `"type":"response.completed","x":{{}},"sequence_number":`},
 		{"messages", "messages stream", `"type":"text",`, `"type":"text","citations":[{"type":"char_location"}],`},
 		{"messages", "messages stream", `"content":[`, `"content":[{"type":"thinking","thinking":"hm","signature":"s"},`},
 		{"messages", "messages stream", `"type":"message"`, `"type":"message","container":{"id":"c"}`},
