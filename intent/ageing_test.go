@@ -25,9 +25,9 @@ func (l *tardy) Enqueue(w *ledger.Write) <-chan struct{} {
 	return l.Ledger.Enqueue(w)
 }
 
-func (l *tardy) Beat(ctx context.Context, owner string, until time.Time) error {
+func (l *tardy) Beat(ctx context.Context, o ledger.Owner) error {
 	l.beats = append(l.beats, time.Now())
-	return l.Ledger.Beat(ctx, owner, until)
+	return l.Ledger.Beat(ctx, o)
 }
 
 // However many jobs age in one instant, their engine's heartbeat comes in time, or others would take over what it works on.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -93,7 +94,7 @@ func TestLeaseGoesByLedgerTime(t *testing.T) {
 	for {
 		if owners, err := r.store.Owners(t.Context()); err != nil {
 			t.Fatal(err)
-		} else if _, ok := owners[g.Owner()]; ok {
+		} else if slices.ContainsFunc(owners, func(o ledger.Owner) bool { return o.ID == g.Owner() }) {
 			break
 		}
 	}

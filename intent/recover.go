@@ -64,9 +64,13 @@ func (g *Log) Reclaim(ctx context.Context) error {
 
 // deadOwners returns the test for a lease that has run out: the intent's own, or its owner's heartbeat.
 func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error) {
-	owners, err := g.ledger.Owners(ctx)
+	all, err := g.ledger.Owners(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read owners: %w", err)
+	}
+	owners := make(map[string]time.Time, len(all))
+	for _, o := range all {
+		owners[o.ID] = o.Until
 	}
 	now := g.ledger.Now()
 	return func(r *ledger.Record) bool {
@@ -242,7 +246,7 @@ func (g *Log) alive(ctx context.Context) error {
 	if mutant.On("lease-by-wall-clock") {
 		until = time.Now().Add(3 * g.beat)
 	}
-	return g.ledger.Beat(ctx, g.owner, until)
+	return g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: until})
 }
 
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.

@@ -189,7 +189,7 @@ func TestLeaseOfALivingOwner(t *testing.T) {
 	r := newRig(t)
 	shared := func(c *intent.Config) { c.Exclusive, c.Beat = false, time.Second }
 	first, second := r.engine(shared), r.engine(shared)
-	r.ok(r.store.Beat(t.Context(), first.Owner(), r.store.Now().Add(3*time.Second)))
+	r.ok(r.store.Beat(t.Context(), ledger.Owner{ID: first.Owner(), Until: r.store.Now().Add(3 * time.Second)}))
 	o := r.begin(first, begin("k", held))
 	if found, err := second.Recover(t.Context()); err != nil || found != (intent.Recovered{}) {
 		t.Fatalf("took from the living: %+v %v", found, err)

@@ -66,9 +66,10 @@ type Ledger interface {
 	// Counts returns the number of unsettled intents per state.
 	Counts(ctx context.Context) (map[State]int64, error)
 
-	// Beat records that owner is alive until the given ledger time. Owners returns live and dead ones.
-	Beat(ctx context.Context, owner string, until time.Time) error
-	Owners(ctx context.Context) (map[string]time.Time, error)
+	// Beat records that an owner is alive until a ledger time, and what it says of itself. Owners returns live and dead ones,
+	// by their ids.
+	Beat(ctx context.Context, o Owner) error
+	Owners(ctx context.Context) ([]Owner, error)
 
 	// Cooldown extends (never shortens) the time before which nobody calls route, and returns the time now
 	// in force. ClearCooldown removes it. Cooldowns lists those not yet past.
@@ -99,6 +100,32 @@ type Ledger interface {
 	Healthy() error
 	Close() error
 }
+
+// Notifier is an ability that a Ledger may have: to say soon what other processes have written.
+type Notifier interface {
+	// Notices has f told of them until stop is called; it must not block, and may be called by several goroutines. A notice may
+	// come late, twice, or never: whoever waits reads the log now and then as well. None follows when stop has returned.
+	Notices(f func(Notice)) (stop func())
+}
+
+// Notice says that another process has written something for which somebody may wait. It is a hint and no evidence: what is so
+// stands in the log.
+type Notice struct {
+	Kind NoticeKind
+	ID   string // of the intent, with NoticeMoved
+}
+
+// NoticeKind says what a Notice is about.
+type NoticeKind uint8
+
+const (
+	// NoticeMoved says that an intent is somebody else's to go on with, or to answer from: settled, unknown, or nobody's.
+	NoticeMoved NoticeKind = 1
+	// NoticeReady says that a job waits which was not there before.
+	NoticeReady NoticeKind = 2
+	// NoticeAll says that notices may have been lost: whoever waits, look.
+	NoticeAll NoticeKind = 3
+)
 
 // KeyFilter is an ability that a Ledger may have: to say of most derived keys, without a read each, that nothing is
 // found under them.

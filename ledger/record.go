@@ -122,6 +122,16 @@ type Status struct {
 	UpdatedAt   time.Time
 }
 
+// Owner is one engine that works on intents: what leases lean on.
+type Owner struct {
+	ID    string
+	Until time.Time // ledger time until which it is known to live
+	Info  []byte    // what it says of itself to the others, at most OwnerInfoMax bytes; opaque to the store
+}
+
+// OwnerInfoMax bounds Owner.Info.
+const OwnerInfoMax = 4 << 10
+
 // Answer is what a settled intent replays. The body is BodyAnswer of the same intent.
 type Answer struct {
 	HTTPStatus int

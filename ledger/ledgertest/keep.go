@@ -13,11 +13,9 @@ import (
 
 func owners(t *testing.T, f *fixture) {
 	now := f.Now()
-	for _, b := range []struct {
-		owner string
-		until time.Time
-	}{{"dead", now.Add(-time.Hour)}, {"live", now.Add(time.Second)}, {"live", now.Add(time.Minute)}} {
-		if err := f.Beat(f.ctx, b.owner, b.until); err != nil {
+	dead, live := ledger.Owner{ID: "dead", Until: now.Add(-time.Hour)}, ledger.Owner{ID: "live", Until: now.Add(time.Minute), Info: []byte(`{"at":"here"}`)}
+	for _, o := range []ledger.Owner{dead, {ID: "live", Until: now.Add(time.Second), Info: []byte("before")}, live} {
+		if err := f.Beat(f.ctx, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -25,7 +23,7 @@ func owners(t *testing.T, f *fixture) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.same("Owners", map[string]time.Time{"dead": now.Add(-time.Hour), "live": now.Add(time.Minute)}, got)
+	f.same("Owners", []ledger.Owner{dead, live}, got)
 }
 
 func cooldowns(t *testing.T, f *fixture) {
@@ -124,7 +122,7 @@ func closed(t *testing.T, f *fixture) {
 	if _, err := f.Holder(context.Background(), "k"); !errors.Is(err, ledger.ErrClosed) {
 		t.Errorf("read after Close: %v, want ErrClosed", err)
 	}
-	if err := f.Beat(context.Background(), "o", f.Now()); !errors.Is(err, ledger.ErrClosed) {
+	if err := f.Beat(context.Background(), ledger.Owner{ID: "o", Until: f.Now()}); !errors.Is(err, ledger.ErrClosed) {
 		t.Errorf("Beat after Close: %v, want ErrClosed", err)
 	}
 	if err := f.Close(); err != nil {

@@ -46,7 +46,7 @@ func TestSweepIsExact(t *testing.T) {
 			last = l.Enqueue(w)
 		}
 	}
-	if err := l.Beat(t.Context(), "engine", l.Now()); err != nil { // all settle in one commit, on one list
+	if err := l.Beat(t.Context(), ledger.Owner{ID: "engine", Until: l.Now()}); err != nil { // all settle in one commit, on one list
 		t.Fatal(err)
 	}
 	<-last

@@ -4,23 +4,31 @@ import (
 	"context"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/ncruces/go-sqlite3"
 )
 
 // Beat implements ledger.Ledger. It stores ledger time as well, so that the clock's anchor is seldom old.
-func (l *Ledger) Beat(ctx context.Context, owner string, until time.Time) error {
+func (l *Ledger) Beat(ctx context.Context, o ledger.Owner) error {
 	return l.inWriter(ctx, func(s *session) error {
 		if err := l.saveStamp(s); err != nil {
 			return err
 		}
-		return execOnce(s.conn, `INSERT INTO owner (owner, until) VALUES (?, ?)
-			ON CONFLICT (owner) DO UPDATE SET until = excluded.until`, owner, until)
+		return execOnce(s.conn, `INSERT INTO owner (owner, until, info) VALUES (?, ?, ?)
+			ON CONFLICT (owner) DO UPDATE SET until = excluded.until, info = excluded.info`, o.ID, o.Until, o.Info)
 	})
 }
 
 // Owners implements ledger.Ledger.
-func (l *Ledger) Owners(ctx context.Context) (map[string]time.Time, error) {
-	return l.times(ctx, `SELECT owner, until FROM owner`)
+func (l *Ledger) Owners(ctx context.Context) ([]ledger.Owner, error) {
+	var out []ledger.Owner
+	err := l.read.with(ctx, func(r *reader) error {
+		return r.each(`SELECT owner, until, info FROM owner ORDER BY owner`, nil, func(st *sqlite3.Stmt) error {
+			out = append(out, ledger.Owner{ID: st.ColumnText(0), Until: fromMicros(st.ColumnInt64(1)), Info: st.ColumnBlob(2, nil)})
+			return nil
+		})
+	})
+	return out, err
 }
 
 // times reads a query of names and times.

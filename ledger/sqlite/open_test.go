@@ -54,7 +54,7 @@ func TestReadersBesideTheEngine(t *testing.T) {
 	if <-r.Enqueue(x); !errors.Is(x.Err, ledger.ErrUnavailable) {
 		t.Errorf("write through a reader: %v", x.Err)
 	}
-	if err := r.Beat(t.Context(), "me", r.Now()); !errors.Is(err, ledger.ErrUnavailable) {
+	if err := r.Beat(t.Context(), ledger.Owner{ID: "me", Until: r.Now()}); !errors.Is(err, ledger.ErrUnavailable) {
 		t.Errorf("Beat through a reader: %v", err)
 	}
 	if <-l.Enqueue(x); x.Err != nil {
