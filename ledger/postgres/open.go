@@ -50,8 +50,11 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	if err = l.startClock(ctx); err != nil {
 		return nil, err
 	}
+	l.notices = newNotices(l)
+	l.workers.Go(l.keepTime)
 	if !cfg.ReadOnly {
 		l.startWriters()
+		l.workers.Go(l.notices.send)
 	}
 	return l, nil
 }
