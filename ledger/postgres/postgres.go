@@ -83,6 +83,8 @@ type Ledger struct {
 	mono    func() time.Duration
 	clock   *clock
 	queue   queue
+	gets    getter
+	sweep   sweepState
 	notices *notices
 	health  atomic.Pointer[failure] // nil while healthy
 
