@@ -83,8 +83,7 @@ const countedRows = 10_000
 // again before they grow, and a sweep that waited for them to shrink would take everything. Above the bound it is therefore the number of settled intents,
 // by what those take that would go first.
 func usedBytes(ctx context.Context, tx pgx.Tx, bound int64) (files int64, err error) {
-	if err := tx.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_class
-		WHERE relnamespace = current_schema()::regnamespace AND relkind = 'r'`).Scan(&files); err != nil || files <= bound {
+	if err := tx.QueryRow(ctx, storeBytes).Scan(&files); err != nil || files <= bound {
 		return files, err
 	}
 	var rows, each int64
