@@ -74,6 +74,9 @@ func (v verb) sql(p parts) string {
 	if mutant.On("ledger-write-without-version") {
 		sql = strings.ReplaceAll(sql, "AND o.version = i.expected", "")
 	}
+	if mutant.On("commit-without-fence") {
+		sql = strings.ReplaceAll(sql, "1 / (SELECT count(*) FROM fence)", "(SELECT count(*) FROM fence)")
+	}
 	return sql
 }
 

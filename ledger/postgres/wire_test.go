@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"bytes"
-	"io"
 	"net"
 	"net/url"
 	"sync"
@@ -20,6 +19,7 @@ type wire struct {
 	cut     func(fromServer bool, b []byte) bool
 	late    bool // what is cut on its way to the server arrives when the connection is gone and release is closed
 	release chan struct{}
+	arrived chan struct{} // closed when the server has answered that
 	conns   []net.Conn
 	ends    sync.WaitGroup
 }
@@ -88,11 +88,14 @@ func (w *wire) carry(from, to net.Conn, fromServer bool) {
 				_ = from.Close() // the client hears nothing more; what it said is still on its way
 				<-release
 				_, _ = to.Write(b[:n])
-				_, _ = io.Copy(io.Discard, to)
+				<-w.arrived
 			}
 			return
 		}
 		if _, err := to.Write(b[:n]); err != nil {
+			if late && fromServer {
+				close(w.arrived)
+			}
 			return
 		}
 	}

@@ -117,6 +117,7 @@ var mutants = []struct {
 	{"claim-read-before-insert", "ledger/postgres", "TestReplicas/OneOfFifty", "semantics 12: a claim is one step, of all replicas"},
 	{"ledger-write-without-version", "ledger/postgres", "TestReplicas/StaleChangesNothing", "semantics 6: every move is a compare-and-set"},
 	{"lease-shared", "ledger/postgres", "TestReplicas/Lease", "semantics 6: one owner at a time, of all replicas"},
+	{"commit-without-fence", "ledger/postgres", "TestCommitThatComesLate", "what was told as not written is never written later"},
 	{"unknown-commit-is-none", "ledger/postgres", "TestCommitNobodyConfirmed", "what was committed is never told as refused"},
 	{"lease-shared", "ledger/sqlite", "TestConformance/Write/Lease", "semantics 6: one owner at a time"},
 	{"lease-by-wall-clock", "intent", "TestLeaseGoesByLedgerTime", "semantics 11: leases are in ledger time"},
