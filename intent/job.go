@@ -26,6 +26,9 @@ func Parked(lane string) bool { return lane == LaneReview || lane == LaneDead }
 // kills its worker is found leased, and its crash is counted (semantics 10). ledger.ErrStale says that somebody else
 // has it.
 func (o *Op) Lease() error {
+	if err := o.log.fence(); err != nil {
+		return err
+	}
 	c := o.change(o.log.ledger.Now())
 	c.require(!c.running && o.head.JobID != "" && c.st.LeaseOwner == "" && !Parked(c.st.Lane), "lease")
 	c.lease()
