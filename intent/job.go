@@ -91,6 +91,21 @@ func (o *Op) letGo(c *change) error {
 	return o.strict(c, w, nil)
 }
 
+// Vouch has a job relied upon that another engine wrote down a moment ago: whoever did may have been refused, and would take it back
+// (semantics 9), but not behind this move. ledger.ErrStale says that it was taken back, or has gone on, so that it is read again.
+// Nothing is written where that cannot be: the log has one engine, or somebody has moved the job since.
+func (o *Op) Vouch() error {
+	if st := o.Status(); o.log.alone || o.head.JobID == "" || st.Version > 1 || st.LeaseOwner == o.log.owner || mutant.On("promise-without-vouch") {
+		return nil
+	}
+	c := o.change(o.log.ledger.Now())
+	if c.st.LeaseOwner != "" {
+		return ledger.ErrStale // its worker is about to move it
+	}
+	c.step(stepContinue, ledger.Event{Reason: "a request with its key relies on it", Rule: "semantics 9"})
+	return o.commit(c, c.write(), nil)
+}
+
 // Stray frees a job that this owner holds by r, as the log shows it, and that nobody works on, as the caller knows: its worker
 // has failed. It leaves alone, with false, one whose next move is still being written, or that somebody has moved.
 func (g *Log) Stray(r *ledger.Record) (freed bool, err error) {

@@ -129,6 +129,9 @@ func (g *Log) Close() {
 // Owner is this engine's id in leases.
 func (g *Log) Owner() string { return g.owner }
 
+// CommitWait is how long a caller waits for durability.
+func (g *Log) CommitWait() time.Duration { return g.wait }
+
 // Attempt names an upstream call before its first byte leaves.
 type Attempt struct {
 	Route string // provider/model/endpoint/credential
