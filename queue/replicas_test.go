@@ -92,7 +92,7 @@ func TestAnotherReplicasJobs(t *testing.T) {
 				r.store = l
 				defer func() { r.store = plain }()
 				b := &begun{at: map[string]time.Time{}}
-				busy, _ := r.replica(queue.Config{Workers: 1, Work: b.work(r, 10*time.Minute)})
+				busy, _ := r.replica(queue.Config{Workers: 1, Work: b.work(r, 3*time.Minute)})
 				synctest.Wait()
 				r.submit(busy.q, "first")
 				idle, _ := r.replica(queue.Config{Workers: 1, Work: b.work(r, time.Millisecond)})
@@ -111,6 +111,7 @@ func TestAnotherReplicasJobs(t *testing.T) {
 				if n := l.reads - before; n > 80 {
 					t.Errorf("%d reads of the log in a minute, by one replica that is busy and one that has nothing to do", n)
 				}
+				time.Sleep(3 * time.Minute) // its heartbeat ends with stop, and its worker has to be done
 				busy.stop()
 				idle.stop()
 			})
@@ -131,6 +132,7 @@ func TestReplicasShareTheirJobs(t *testing.T) {
 		synctest.Wait()
 		var ids []string
 		for i := range 120 {
+			time.Sleep(time.Millisecond)
 			ids = append(ids, r.submit(replicas[i%3].q, string(rune('a'+i/26))+string(rune('a'+i%26))))
 		}
 		time.Sleep(time.Second)
