@@ -32,8 +32,8 @@ const (
 // A wrapping error says which.
 var ErrUnsigned = errors.New("fleet: not a call of a replica of this store")
 
-// maxNonces bounds what is remembered of calls within one Skew. Only calls with a right signature are: a replica that makes
-// more than eight thousand calls a second is refused, and what was seen is never forgotten early.
+// maxNonces bounds what is remembered of calls within twice Skew. Only calls with a right signature are: a fleet that makes
+// more than four thousand calls a second to one replica is refused the rest, and what was seen is never forgotten early.
 const maxNonces = 1 << 18
 
 // Signer signs calls between engines on one store, and tells a peer's from all others. It is safe for concurrent use.
