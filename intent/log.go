@@ -37,6 +37,8 @@ type Config struct {
 	CommitWait time.Duration
 	// Beat is the interval of the owner's heartbeat; its lease lasts three of them. Default 5 s.
 	Beat time.Duration
+	// Info is what this engine says of itself to others with each heartbeat (ledger.Owner.Info). Nil: nothing.
+	Info func() []byte
 	// Observe is told of every durable change of state; it must not block. Nil: nobody listens.
 	Observe func(Change)
 	Logger  *slog.Logger
@@ -68,6 +70,8 @@ type Log struct {
 	settler *settler
 	alone   bool
 	lane    func(*ledger.Record) string
+	info    func() []byte
+	until   atomic.Pointer[time.Time] // of the last heartbeat that is on record
 	patrol  *patrol
 	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
 	refused sync.Map                             // ids, see Refused
@@ -93,6 +97,9 @@ func New(c Config) *Log {
 	}
 	if g.lane = c.Lane; g.lane == nil {
 		g.lane = func(*ledger.Record) string { return LaneDead }
+	}
+	if g.info = c.Info; g.info == nil {
+		g.info = func() []byte { return nil }
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
 	g.stopped, g.settler, g.patrol, g.insisted = make(chan struct{}), newSettler(), newPatrol(), map[string]int{}

@@ -246,7 +246,23 @@ func (g *Log) alive(ctx context.Context) error {
 	if mutant.On("lease-by-wall-clock") {
 		until = time.Now().Add(3 * g.beat)
 	}
-	return g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: until})
+	err := g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: until, Info: g.info()})
+	if err == nil {
+		g.until.Store(&until)
+	}
+	return err
+}
+
+// Current is nil while the owner's heartbeat on record is: what this engine has leased is nobody else's to take.
+func (g *Log) Current() error {
+	until := g.until.Load()
+	switch now := g.ledger.Now(); {
+	case until == nil:
+		return errors.New("no heartbeat is on record yet")
+	case now.After(*until):
+		return fmt.Errorf("the last heartbeat on record ended %s ago", now.Sub(*until).Round(time.Millisecond))
+	}
+	return nil
 }
 
 // Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.

@@ -60,7 +60,7 @@ const ScopeHeader = "Holdfast-Scope"
 
 // Operators serves the admin port: everything, for operators only, with health and metrics beside it. guard is asked for
 // each request: a reloaded configuration may have changed it.
-func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics http.Handler) http.Handler {
+func (a *API) Operators(guard func() *gateway.Guard, ready func() gateway.Readiness, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	a.reads(mux, func(*http.Request) string { return "" })
 	a.jobs(mux, func(*http.Request) string { return "" })
@@ -79,7 +79,7 @@ func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics
 			_, _ = w.Write([]byte("ok\n"))
 			return
 		case "/readyz":
-			gateway.WriteReady(w, ready())
+			gateway.WriteReady(w, r, ready())
 			return
 		}
 		w.Header().Set(ScopeHeader, "operator")
