@@ -32,7 +32,7 @@ import (
 type Config struct {
 	// File is a holdfast.yaml.
 	File string
-	// Listen, Admin, Store (sqlite:FILE or FILE) and Env win over the file where they are set.
+	// Listen, Admin, Store (sqlite:FILE, FILE or postgres://USER@HOST/DB) and Env win over the file where they are set.
 	Listen, Admin, Store, Env string
 	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
 	Embedded bool
@@ -133,8 +133,11 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err = e.routes.Load(ctx); err != nil {
 		return err
 	}
-	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.config, Configuration: e.configuration, Logger: e.logger, Routes: e.routes,
+	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Peers: e.fleet.peers, Policy: e.config, Configuration: e.configuration, Logger: e.logger, Routes: e.routes,
 		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }, Gateway: func() *gateway.Gateway { return e.gateway }})
+	if e.fleet.peers != nil {
+		api.ServePeers(e.fleet.peers)
+	}
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
 		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger, Heartbeat: e.heartbeat()})
 	if err != nil {

@@ -168,7 +168,7 @@ func (d *Directory) readStore() {
 	}
 	r := &reading{at: at, byID: make(map[string]int, len(owners))}
 	for i, o := range owners {
-		r.members = append(r.members, memberOf(o))
+		r.members = append(r.members, MemberOf(o))
 		r.byID[o.ID] = i
 	}
 	d.last.Store(r)

@@ -34,8 +34,8 @@ type Member struct {
 	Info
 }
 
-// memberOf reads an owner's row. One that says nothing of itself, or in words of a later version, has an id and no more.
-func memberOf(o ledger.Owner) Member {
+// MemberOf reads an owner's row. One that says nothing of itself, or in words of a later version, has an id and no more.
+func MemberOf(o ledger.Owner) Member {
 	m := Member{ID: o.ID, Until: o.Until}
 	_ = json.Unmarshal(o.Info, &m.Info)
 	return m
