@@ -113,9 +113,8 @@ func TestSuccessorIsPatient(t *testing.T) {
 // Whoever stops in an orderly way is waited for by nobody.
 func TestStopEndsTheLease(t *testing.T) {
 	r := newRig(t)
-	first := intent.New(intent.Config{Ledger: r.store, Beat: beat})
+	first := intent.New(intent.Config{Ledger: r.store, Beat: beat, Info: func() []byte { return []byte(`{"draining":true}`) }})
 	second := r.replica()
-	first.Say([]byte(`{"draining":true}`))
 	o := r.begin(first, begin("k", waiting))
 	first.Close()
 	if found, err := second.Recover(t.Context()); err != nil || found != (intent.Recovered{Waiting: 1}) {
