@@ -9,3 +9,9 @@ func Mirrors(g *Gateway) (n int) {
 	})
 	return n
 }
+
+// Attached counts the clients of all executions in g, mirrors included.
+func Attached(g *Gateway) (n int) {
+	g.registry.each(func(e *execution) { n += e.attached() })
+	return n
+}

@@ -202,7 +202,7 @@ func (l *links) once(nonce string, now time.Time) bool {
 
 // servePeer answers another gateway.
 func (g *edition) servePeer(w http.ResponseWriter, r *http.Request) {
-	_, ok := g.links.known(r)
+	body, ok := g.links.known(r)
 	if !ok {
 		http.NotFound(w, r) // as if there were nothing: who is no peer learns nothing of it
 		return
@@ -212,6 +212,8 @@ func (g *edition) servePeer(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case running && r.Method == http.MethodGet:
 		g.serveRelay(w, r, id)
+	case what == "adopt" && r.Method == http.MethodPost:
+		g.serveAdopt(w, r, body)
 	default:
 		http.NotFound(w, r)
 	}

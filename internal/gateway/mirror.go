@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-ai/holdfast/breaker"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -21,7 +22,7 @@ var errUnwatched = errors.New("nobody here waits for it any more")
 // follow answers from an operation that another gateway works on, by on_in_flight.
 func (c *call) followThere(r *ledger.Record) *Error {
 	c.duplicateOf(r, "in_flight")
-	if c.wf.Idempotency.OnInFlight == policy.Conflict && !c.retries() {
+	if c.wf.Idempotency.OnInFlight == policy.Conflict && !c.retries() && !c.resume {
 		return &Error{Code: CodeInFlight, Message: "the first request with this key still runs", Intent: r.ID}
 	}
 	e := c.exec
@@ -69,6 +70,7 @@ func (e *execution) reflect(r *ledger.Record) {
 	if how.fail != nil && how.fail.Intent == "" {
 		how.fail.Intent = r.ID
 	}
+	e.seenThere(how)
 	e.endUnkept(how)
 }
 
@@ -95,6 +97,20 @@ func (e *execution) reflection(r *ledger.Record) ending {
 			return e.unreflected()
 		}
 	}
+}
+
+// seenThere keeps, under the operation's derived key, what its clients here are told of a failure (semantics 21).
+func (e *execution) seenThere(how ending) {
+	if e.seen == nil || how.fail == nil || how.again || how.fail.Code == CodeDraining {
+		return
+	}
+	h := &held{until: time.Now().Add(e.wf.ErrorHold), fail: how.fail, since: time.Now()}
+	e.seen.mu.Lock()
+	e.seen.failed, e.seen.last = true, h
+	if how.fail.Code == CodeAllTiersFailed || how.fail.Code == CodeDeadline {
+		e.seen.hold = h
+	}
+	e.seen.mu.Unlock()
 }
 
 // unreflected ends a mirror that was stopped. Who comes in this moment looks the key up again.

@@ -37,20 +37,51 @@ type owners struct {
 
 // lives says that an owner's heartbeat has not ended, as far as can be known: what cannot be read tells of no death.
 func (g *Gateway) lives(ctx context.Context, owner string) bool {
+	until, ok := g.allOwners(ctx)
+	return !ok || !g.ledger.Now().After(until[owner])
+}
+
+// allOwners is until when each owner is known to live. Nobody changes the map.
+func (g *Gateway) allOwners(ctx context.Context) (until map[string]time.Time, ok bool) {
 	o := &g.owners
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.until == nil || time.Since(o.read) > ownersAge {
 		all, err := g.ledger.Owners(ctx)
 		if err != nil {
-			return true
+			return nil, false
 		}
 		o.read, o.until = time.Now(), make(map[string]time.Time, len(all))
 		for _, x := range all {
 			o.until[x.ID] = x.Until
 		}
 	}
-	return !g.ledger.Now().After(o.until[owner])
+	return o.until, true
+}
+
+// maxAsked bounds how many peers one request asks.
+const maxAsked = 8
+
+// others are the owners that live beside this one: those that have these operations first, for what they know may have been handed on.
+func (g *Gateway) others(ctx context.Context, records []*ledger.Record) (list []string) {
+	until, ok := g.allOwners(ctx)
+	if !ok {
+		return nil
+	}
+	now, seen := g.ledger.Now(), map[string]bool{g.log.Owner(): true, "": true}
+	add := func(owner string) {
+		if !seen[owner] && len(list) < maxAsked && !now.After(until[owner]) {
+			seen[owner] = true
+			list = append(list, owner)
+		}
+	}
+	for _, r := range records {
+		add(r.LeaseOwner)
+	}
+	for owner := range until {
+		add(owner)
+	}
+	return list
 }
 
 // reclaims has what dead owners held gone on with, unless that is being done: whoever waits for one of them goes on with it then. The
