@@ -23,7 +23,7 @@ func TestAcrossStreamIsRelayed(t *testing.T) {
 		q := ask(wire, wire).key(wire)
 		a.script(wire, fmt.Sprintf(`{"chunks":8,"hold":%q,"hold_at":"event","hold_n":5}`, wire))
 		first := f.running(a, q)
-		shown := func(got []byte) bool { return bytes.Contains(got, []byte("answe")) }
+		shown := func(got []byte) bool { return bytes.Contains(got, []byte("answ")) }
 		second, _ := b.rawUntil(q, shown) // while the provider stands still in the middle
 		resumed := f.joins(b, q.with("Last-Event-ID", "2"))
 		late := f.joins(b, q)
