@@ -1,4 +1,4 @@
-package crash
+package farside
 
 import (
 	"bytes"
@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// kind is a way to use the gateway.
-type kind struct {
-	name     string
-	workflow string
-	keyed    bool
-	stream   bool
-	external bool
-	strict   bool
-	weight   int
+// Kind is a way to use the gateway.
+type Kind struct {
+	Name     string
+	Workflow string
+	Keyed    bool
+	Stream   bool
+	External bool
+	Strict   bool
+	Weight   int
 }
 
-var kinds = []kind{
+var kinds = []Kind{
 	{"external", "external", true, false, true, true, 8},
 	{"external-stream", "external", true, true, true, true, 3},
 	{"plain", "relaxed", true, false, false, false, 3},
@@ -39,50 +39,50 @@ var (
 	streamFaults = []string{"reply_lost", "overloaded", "503", "cut:2", "reset:3", "clean:2", "error:2", "reset_after_answer"}
 )
 
-// op is one intention of a client, over all its requests and all gateways.
-type op struct {
-	kind
-	name     string
-	key      string
-	body     []byte
-	twins    bool // each request is sent twice at once
-	stubborn bool // asks once more although it was told not to
+// Op is one intention of a client, over all its requests and all gateways.
+type Op struct {
+	Kind
+	Name     string
+	Key      string
+	Body     []byte
+	Twins    bool // each request is sent twice at once
+	Stubborn bool // asks once more although it was told not to
 
 	mu    sync.Mutex
-	acks  []*answer
-	ended string // why its client is content, "" while it is not
+	Acks  []*Answer
+	Ended string // why its client is content, "" while it is not
 }
 
-// newOp draws an operation. Its name is also its model, by which the log tells it apart.
-func newOp(rnd *rand.Rand, name string) *op {
+// NewOp draws an operation. Its name is also its model, by which the log tells it apart.
+func NewOp(rnd *rand.Rand, name string) *Op {
 	total := 0
 	for _, k := range kinds {
-		total += k.weight
+		total += k.Weight
 	}
-	o := &op{name: name}
+	o := &Op{Name: name}
 	at := rnd.IntN(total)
 	for _, k := range kinds {
-		if at -= k.weight; at < 0 {
-			o.kind = k
+		if at -= k.Weight; at < 0 {
+			o.Kind = k
 			break
 		}
 	}
-	if o.keyed {
-		o.key, o.twins = "key-"+name, rnd.IntN(4) == 0
+	if o.Keyed {
+		o.Key, o.Twins = "key-"+name, rnd.IntN(4) == 0
 	}
-	o.stubborn = rnd.IntN(3) == 0
+	o.Stubborn = rnd.IntN(3) == 0
 	text := fmt.Sprintf("do it sim:%s op=%s", o.script(rnd), name)
-	o.body, _ = json.Marshal(map[string]any{"model": name, "stream": o.stream,
+	o.Body, _ = json.Marshal(map[string]any{"model": name, "stream": o.Stream,
 		"messages": []map[string]string{{"role": "user", "content": text}}})
 	return o
 }
 
 // script is what the far side does with the first calls of an operation; further ones succeed.
-func (o *op) script(rnd *rand.Rand) string {
+func (o *Op) script(rnd *rand.Rand) string {
 	type step map[string]any
 	steps := make([]step, 1+rnd.IntN(2))
 	faults := plainFaults
-	if o.stream {
+	if o.Stream {
 		faults = streamFaults
 	}
 	for i := range steps {
@@ -90,7 +90,7 @@ func (o *op) script(rnd *rand.Rand) string {
 		if rnd.IntN(2) == 0 {
 			s["fault"] = faults[rnd.IntN(len(faults))]
 		}
-		if o.stream {
+		if o.Stream {
 			s["chunks"], s["event_ms"] = 6, rnd.IntN(3)
 		}
 		steps[i] = s
@@ -99,16 +99,16 @@ func (o *op) script(rnd *rand.Rand) string {
 	return string(b)
 }
 
-// whole says that a 2xx is an answer to its end: a stream may have ended in an error of its own.
-func (o *op) whole(a *answer) bool {
-	return a.status == http.StatusOK && (!o.stream || bytes.Contains(a.body, []byte("data: [DONE]")))
+// Whole says that a 2xx is an answer to its end: a stream may have ended in an error of its own.
+func (o *Op) Whole(a *Answer) bool {
+	return a.Status == http.StatusOK && (!o.Stream || bytes.Contains(a.Body, []byte("data: [DONE]")))
 }
 
 // maxTries bounds how often a client asks within one life of the gateway.
 const maxTries = 40
 
-// pursue is the client: it asks until it knows how the operation ended, or the gateway is gone.
-func (o *op) pursue(r *rig, base string, gone <-chan struct{}) {
+// Pursue is the client: it asks until it knows how the operation ended, or the gateway is gone.
+func (o *Op) Pursue(r *Side, base string, gone <-chan struct{}) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	<-pause.C
@@ -133,35 +133,35 @@ func (o *op) pursue(r *rig, base string, gone <-chan struct{}) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r.t.Errorf("op %s (%s): no end after %d requests; last %v", o.name, o.kind.name, maxTries, o.acks[max(0, len(o.acks)-3):])
-	o.ended = "gave up"
+	r.T.Errorf("op %s (%s): no end after %d requests; last %v", o.Name, o.Kind.Name, maxTries, o.Acks[max(0, len(o.Acks)-3):])
+	o.Ended = "gave up"
 }
 
 // ask sends the request, or two of them at once, and returns the last whole answer.
-func (o *op) ask(r *rig, base string) *answer {
+func (o *Op) ask(r *Side, base string) *Answer {
 	n := 1
-	if o.twins {
+	if o.Twins {
 		n = 2
 	}
-	got := make(chan *answer, n)
+	got := make(chan *Answer, n)
 	for range n {
 		go func() {
-			header := map[string]string{"Holdfast-Workflow": o.workflow}
-			if o.keyed {
-				header["Idempotency-Key"] = o.key
+			header := map[string]string{"Holdfast-Workflow": o.Workflow}
+			if o.Keyed {
+				header["Idempotency-Key"] = o.Key
 			}
-			a, err := r.send(base, "/v1/chat/completions", o.body, header)
+			a, err := r.Send(base, "/v1/chat/completions", o.Body, header)
 			if err == nil {
 				o.mu.Lock()
-				o.acks = append(o.acks, a)
+				o.Acks = append(o.Acks, a)
 				o.mu.Unlock()
 			}
 			got <- a
 		}()
 	}
-	var last *answer
+	var last *Answer
 	for range n {
-		if a := <-got; a != nil && (last == nil || o.whole(a)) {
+		if a := <-got; a != nil && (last == nil || o.Whole(a)) {
 			last = a
 		}
 	}
@@ -169,26 +169,26 @@ func (o *op) ask(r *rig, base string) *answer {
 }
 
 // content decides as a client does: by the answer, then by x-should-retry.
-func (o *op) content(r *rig, a *answer) bool {
+func (o *Op) content(r *Side, a *Answer) bool {
 	switch {
 	case a == nil:
 		return false
-	case o.whole(a):
-		o.ended = "answered"
-	case a.status == http.StatusOK: // a stream that ended in an error
+	case o.Whole(a):
+		o.Ended = "answered"
+	case a.Status == http.StatusOK: // a stream that ended in an error
 		return false
-	case a.code() == "outcome_unknown":
-		o.ended = "unknown"
-	case a.code() == "idempotency_key_reused":
-		r.t.Errorf("op %s: its own key is refused: %v", o.name, a)
-		o.ended = "refused"
-	case a.header.Get("X-Should-Retry") == "true":
+	case a.Code() == "outcome_unknown":
+		o.Ended = "unknown"
+	case a.Code() == "idempotency_key_reused":
+		r.T.Errorf("op %s: its own key is refused: %v", o.Name, a)
+		o.Ended = "refused"
+	case a.Header.Get("X-Should-Retry") == "true":
 		return false
-	case o.stubborn:
-		o.stubborn = false
+	case o.Stubborn:
+		o.Stubborn = false
 		return false
 	default:
-		o.ended = "failed"
+		o.Ended = "failed"
 	}
 	return true
 }
