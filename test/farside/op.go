@@ -48,9 +48,18 @@ type Op struct {
 	Twins    bool // each request is sent twice at once
 	Stubborn bool // asks once more although it was told not to
 
+	Tries int // how often its client asks at most
+
 	mu    sync.Mutex
 	Acks  []*Answer
+	Asked []Ask  // every request of it
 	Ended string // why its client is content, "" while it is not
+}
+
+// Ask is one request as its client saw it.
+type Ask struct {
+	Called, Returned time.Time
+	Answer           *Answer // nil: no whole answer came
 }
 
 // NewOp draws an operation. Its name is also its model, by which the log tells it apart.
@@ -104,15 +113,22 @@ func (o *Op) Whole(a *Answer) bool {
 	return a.Status == http.StatusOK && (!o.Stream || bytes.Contains(a.Body, []byte("data: [DONE]")))
 }
 
-// maxTries bounds how often a client asks within one life of the gateway.
+// maxTries bounds how often a client asks within one life of the gateway, where Op.Tries does not.
 const maxTries = 40
+
+// maxPause is how long a client waits at most before it asks again.
+const maxPause = 250 * time.Millisecond
 
 // Pursue is the client: it asks until it knows how the operation ended, or the gateway is gone.
 func (o *Op) Pursue(r *Side, base string, gone <-chan struct{}) {
 	pause := time.NewTimer(0)
 	defer pause.Stop()
 	<-pause.C
-	for try := 0; try < maxTries; try++ {
+	tries := maxTries
+	if o.Tries > 0 {
+		tries = o.Tries
+	}
+	for try := range tries {
 		a := o.ask(r, base)
 		select {
 		case <-gone:
@@ -124,7 +140,7 @@ func (o *Op) Pursue(r *Side, base string, gone <-chan struct{}) {
 		if o.content(r, a) {
 			return
 		}
-		pause.Reset(time.Duration(try) * time.Millisecond)
+		pause.Reset(min(time.Duration(try)*time.Millisecond, maxPause))
 		select {
 		case <-pause.C:
 		case <-gone:
@@ -133,7 +149,7 @@ func (o *Op) Pursue(r *Side, base string, gone <-chan struct{}) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	r.T.Errorf("op %s (%s): no end after %d requests; last %v", o.Name, o.Kind.Name, maxTries, o.Acks[max(0, len(o.Acks)-3):])
+	r.T.Errorf("op %s (%s): no end after %d requests; last %v", o.Name, o.Kind.Name, tries, o.Acks[max(0, len(o.Acks)-3):])
 	o.Ended = "gave up"
 }
 
@@ -150,12 +166,14 @@ func (o *Op) ask(r *Side, base string) *Answer {
 			if o.Keyed {
 				header["Idempotency-Key"] = o.Key
 			}
+			called := time.Now()
 			a, err := r.Send(base, "/v1/chat/completions", o.Body, header)
+			o.mu.Lock()
+			o.Asked = append(o.Asked, Ask{called, time.Now(), a})
 			if err == nil {
-				o.mu.Lock()
 				o.Acks = append(o.Acks, a)
-				o.mu.Unlock()
 			}
+			o.mu.Unlock()
 			got <- a
 		}()
 	}
