@@ -7,6 +7,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // Violation is one row that breaks an invariant of the log.
@@ -99,7 +100,7 @@ func (v *verifier) due(r *reader) error {
 		seqs, ok := readSeqs(st.ColumnInt64(2), st.ColumnRawBlob(3))
 		kind := listed[st.ColumnInt64(0)]
 		if !ok || kind == nil {
-			v.report("due", fmt.Sprintf("list of %s", fromMicros(st.ColumnInt64(1))), "cannot be read")
+			v.report("due", fmt.Sprintf("list of %s", stored.FromMicros(st.ColumnInt64(1))), "cannot be read")
 			return nil
 		}
 		for _, seq := range seqs {
@@ -127,9 +128,9 @@ func (v *verifier) due(r *reader) error {
 func (v *verifier) bodies(r *reader) error {
 	return r.each(`SELECT slot, `+bodyColumns+` FROM body
 		UNION ALL SELECT 8 * seq + 2, `+inlineColumns+` FROM result WHERE body_data IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
-		p := packedBody{contentType: st.ColumnText(1), packed: st.ColumnBool(2), size: st.ColumnInt(3),
-			digest: st.ColumnInt64(4), data: st.ColumnRawBlob(5)}
-		if _, err := unpack(p); err != nil {
+		p := stored.Packed{ContentType: st.ColumnText(1), Packed: st.ColumnBool(2), Size: st.ColumnInt(3),
+			Digest: st.ColumnInt64(4), Data: st.ColumnRawBlob(5)}
+		if _, err := stored.Unpack(p); err != nil {
 			slot := st.ColumnInt64(0)
 			v.report("body", fmt.Sprintf("seq %d, kind %d", slot>>3, slot&7), err.Error())
 		}

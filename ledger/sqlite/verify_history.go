@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // The kinds of event that the law counts (ledger.Event).
@@ -45,7 +46,7 @@ func (h *verifyHistory) read(v *verifier, version, n int64, text []byte) {
 			h.told = version
 		}
 	}
-	events, err := decodeEvents(nil, text)
+	events, err := stored.DecodeEvents(nil, text)
 	if err != nil {
 		h.unread = true
 		v.report("event", h.id, err.Error())

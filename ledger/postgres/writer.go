@@ -1,0 +1,3 @@
+package postgres
+
+func (l *Ledger) startWriters() {}
