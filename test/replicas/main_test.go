@@ -66,3 +66,6 @@ func until(t *testing.T, what string, ok func() bool) {
 		}
 	}
 }
+
+// pause waits a moment between two looks at the same thing.
+func (r *rig) pause() { <-time.After(20 * time.Millisecond) }

@@ -217,11 +217,11 @@ func (k *replica) signal(s syscall.Signal) {
 // ledger opens the database beside the replicas.
 func (r *rig) ledger() ledger.Ledger {
 	r.t.Helper()
-	l, err := postgres.OpenReadOnly(r.t.Context(), postgres.Config{URL: r.store(nil), Env: "replicas"})
+	l, err := postgres.OpenReadOnly(r.t.Context(), r.store(nil))
 	if err != nil {
 		r.t.Fatalf("read the store: %v", err)
 	}
-	return l
+	return any(l).(ledger.Ledger)
 }
 
 // read is everything that the store says.
