@@ -50,15 +50,16 @@ func (r *rig) happens(rnd *rand.Rand, f fault, meanwhile func()) {
 	if second {
 		other.link.set(true, true, false)
 	}
-	timer := time.NewTimer(hold)
+	timer, fed := time.NewTimer(hold), make(chan struct{})
 	defer timer.Stop()
-	meanwhile()
+	go func() { defer close(fed); meanwhile() }()
 	<-timer.C
 	if second {
 		mended(other, drop)
 	}
 	f.undo(k, drop)
 	r.alive(k)
+	<-fed
 }
 
 // alive fails the test if a replica ended by itself.

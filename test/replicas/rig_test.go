@@ -235,7 +235,7 @@ func (r *rig) read() *farside.Book {
 // verify is `holdfast store verify`.
 func (r *rig) verify() {
 	r.t.Helper()
-	out, err := exec.Command(binary, "store", "verify", "--store", r.store(nil), "--config", r.Path("holdfast.yaml")).CombinedOutput()
+	out, err := exec.Command(binary, "store", "verify", "--store", r.store(nil)).CombinedOutput()
 	if err != nil {
 		r.t.Errorf("store verify: %v\n%s", err, out)
 	}
