@@ -28,14 +28,10 @@ const (
 // Open connects to the store, makes or migrates its schema, and starts the writers. Replicas may do so at the same time.
 // ErrForeignEnv, ErrNewerSchema, ErrUnavailable.
 func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
-	cfg = cfg.withDefaults()
-	conf, err := cfg.connection()
+	l, err := cfg.withDefaults().unopened()
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{cfg: cfg, conf: conf, schema: conf.RuntimeParams["search_path"], closed: make(chan struct{}),
-		where: net.JoinHostPort(conf.Host, strconv.Itoa(int(conf.Port))) + "/" + conf.Database}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
 	defer func() {
 		if err != nil {
 			l.release()
@@ -50,9 +46,24 @@ func Open(ctx context.Context, cfg Config) (_ *Ledger, err error) {
 	if err = l.startClock(ctx); err != nil {
 		return nil, err
 	}
-	if !cfg.ReadOnly {
+	l.notices = newNotices(l)
+	l.workers.Go(l.keepTime)
+	if !l.cfg.ReadOnly {
 		l.startWriters()
+		l.workers.Go(l.notices.send)
 	}
+	return l, nil
+}
+
+// unopened is a ledger that has not looked at its database. It is released, where it is not opened.
+func (c Config) unopened() (*Ledger, error) {
+	conf, err := c.connection()
+	if err != nil {
+		return nil, err
+	}
+	l := &Ledger{cfg: c, conf: conf, schema: conf.RuntimeParams["search_path"], closed: make(chan struct{}),
+		where: net.JoinHostPort(conf.Host, strconv.Itoa(int(conf.Port))) + "/" + conf.Database}
+	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l, nil
 }
 

@@ -6,10 +6,13 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // Config opens a ledger. The zero value of a field is its documented default; URL is required.
@@ -72,12 +75,18 @@ func (c Config) withDefaults() Config {
 
 // Ledger is an open store. It implements ledger.Ledger.
 type Ledger struct {
-	cfg    Config
-	conf   *pgx.ConnConfig // of every connection; copied for each
-	schema string
-	where  string        // host and database, for messages; no credentials
-	read   *pgxpool.Pool // every read, and the small writes of inTx
-	clock  *clock
+	cfg     Config
+	conf    *pgx.ConnConfig // of every connection; copied for each
+	schema  string
+	where   string        // host and database, for messages; no credentials
+	read    *pgxpool.Pool // every read, and the small writes of inTx
+	mono    func() time.Duration
+	clock   *clock
+	queue   queue
+	gets    getter
+	sweep   sweepState
+	notices *notices
+	health  atomic.Pointer[failure] // nil while healthy
 
 	ctx       context.Context // ends when the ledger is closed and nothing waits any more
 	cancel    context.CancelFunc
@@ -94,10 +103,16 @@ func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 	return Open(ctx, Config{URL: url, ReadOnly: true})
 }
 
-// Close commits what is queued, ends the writers and gives the connections back. Later writes get ErrClosed.
+// Close commits what is queued, ends the writers and gives the connections back. Later writes get ErrClosed. It waits for a database that does not answer
+// as long as for one commit.
 func (l *Ledger) Close() error {
 	l.closeOnce.Do(func() {
+		l.queue.close()
 		close(l.closed)
+		patience := time.AfterFunc(l.cfg.CommitTimeout, l.cancel)
+		defer patience.Stop()
+		l.workers.Wait()
+		l.refuseWaiting(ledger.ErrClosed)
 		l.release()
 	})
 	return nil

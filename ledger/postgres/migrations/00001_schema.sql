@@ -74,7 +74,7 @@ CREATE TABLE due (
 
 -- Events of the commits between the first and the last (n = 0), and what was appended while a version stood, in the
 -- order of n.
-CREATE SEQUENCE note CACHE 1;
+CREATE SEQUENCE note;
 CREATE TABLE event (
   id uuid NOT NULL, version bigint NOT NULL, n bigint NOT NULL, events json NOT NULL, PRIMARY KEY (id, version, n)
 ) PARTITION BY RANGE (id);
@@ -106,44 +106,52 @@ CREATE TABLE owner (owner text PRIMARY KEY, until bigint NOT NULL, info bytea);
 CREATE TABLE cooldown (route text PRIMARY KEY, until bigint NOT NULL, reason text);
 CREATE TABLE policy (revision text PRIMARY KEY, text bytea NOT NULL, first_at bigint NOT NULL);
 
--- The connections that write, and the number of the last transaction that each committed. Whoever takes a row away
--- knows by it what became of a commit that nobody confirmed, and no other can come behind it (lost.go).
+-- The connections that write, the number of the last transaction that each committed, and which of its writes that
+-- applied. Whoever takes a row away knows by it what became of a commit that nobody confirmed, and no commit of that
+-- connection can come later (lost.go).
 CREATE TABLE writer (
-  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, batch bigint NOT NULL DEFAULT 0, at timestamptz NOT NULL DEFAULT now()
+  id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, batch bigint NOT NULL DEFAULT 0, applied integer[] NOT NULL DEFAULT '{}',
+  at timestamptz NOT NULL DEFAULT now()
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 200);
 
 -- The rows of a batch as they come over the wire. They have types of their own, so that a column that a newer program
 -- adds to a table does not stop those that are still running.
-CREATE TYPE intent_row AS (
-  id uuid, created_at bigint, tenant text, workflow text, idempotency_key text, job_id text, owner_key text,
-  effect smallint, hold boolean, explicit boolean, claimed boolean, claim_key text, fingerprint bytea,
-  method text, path text, provider text, endpoint text, requested_model text, stream boolean,
-  priority text, max_attempts integer, fallback_allowed text, estimated_cost double precision,
-  policy_revision text, cause text, parent_id text, callback text, events json,
-  key bytea, derived bytea, derived_until bigint, beside uuid
+-- n says which write of the batch a row belongs to.
+CREATE TYPE insert_row AS (
+  n integer, id uuid, created_at bigint, tenant text, workflow text, idempotency_key text, job_id text, owner_key text,
+  effect smallint, hold boolean, explicit boolean, claimed boolean, claim_key text, fingerprint bytea, method text,
+  path text, provider text, endpoint text, requested_model text, stream boolean, priority text, max_attempts integer,
+  fallback_allowed text, estimated_cost double precision, policy_revision text, cause text, parent_id text, callback text,
+  version bigint, state smallint, outcome smallint, lane text, visibility smallint, delivery smallint, attempt integer,
+  crashes integer, route_key text, served_model text, tier text, ready_at bigint, expires_at bigint, retry_after bigint,
+  lease_owner text, lease_until bigint, partial boolean, billed_maybe integer, last_error_type text, usage_in bigint,
+  usage_out bigint, updated_at bigint,
+  events json, key bytea, derived bytea, derived_until bigint
 );
-CREATE TYPE status_row AS (
-  id uuid, version bigint, state smallint, outcome smallint,
-  lane text, visibility smallint, delivery smallint, attempt integer, crashes integer,
-  route_key text, served_model text, tier text, ready_at bigint, expires_at bigint, retry_after bigint,
-  lease_owner text, lease_until bigint, partial boolean, billed_maybe integer, last_error_type text,
-  usage_in bigint, usage_out bigint, updated_at bigint,
-  expected bigint, events json
+CREATE TYPE change_row AS (
+  n integer, id uuid, expected bigint, version bigint, state smallint, outcome smallint, lane text, visibility smallint, delivery smallint, attempt integer,
+  crashes integer, route_key text, served_model text, tier text, ready_at bigint, expires_at bigint, retry_after bigint,
+  lease_owner text, lease_until bigint, partial boolean, billed_maybe integer, last_error_type text, usage_in bigint,
+  usage_out bigint, updated_at bigint,
+  events json
 );
-CREATE TYPE result_row AS (
-  id uuid, version bigint, state smallint, outcome smallint,
-  lane text, visibility smallint, delivery smallint, attempt integer, crashes integer,
-  route_key text, served_model text, tier text, ready_at bigint, expires_at bigint, retry_after bigint,
-  lease_owner text, lease_until bigint, partial boolean, billed_maybe integer, last_error_type text,
-  usage_in bigint, usage_out bigint, updated_at bigint,
-  expected bigint, events json,
-  settled_at bigint, key bytea, keep_until bigint,
+CREATE TYPE settle_row AS (
+  n integer, id uuid, expected bigint, version bigint, state smallint, outcome smallint, lane text, visibility smallint, delivery smallint, attempt integer,
+  crashes integer, route_key text, served_model text, tier text, ready_at bigint, expires_at bigint, retry_after bigint,
+  lease_owner text, lease_until bigint, partial boolean, billed_maybe integer, last_error_type text, usage_in bigint,
+  usage_out bigint, updated_at bigint,
+  events json, settled_at bigint, key bytea, keep_until bigint,
   answer_status integer, answer_header json, answer_source text, answer_events integer, answer_body boolean,
-  body_type text, body_packed boolean, body_size integer, body_digest bigint, body_data bytea
+  body_type text, body_packed boolean, body_size integer, body_digest bigint, body_data bytea, replaces boolean
 );
-CREATE TYPE append_row AS (id uuid, events json, derived bytea, lane text, lease_owner text, cached boolean, bodies boolean);
-CREATE TYPE body_row AS (id uuid, kind smallint, content_type text, packed boolean, size integer, digest bigint, data bytea);
-CREATE TYPE cached_row AS (id uuid, kind smallint, partition bytea, data bytea, expires_at bigint);
+CREATE TYPE append_row AS (
+  n integer, id uuid, events json, derived bytea, lane text, shelve_for text, cached boolean, bodies boolean
+);
+CREATE TYPE lease_row AS (n integer, id uuid, expected bigint, lease_owner text, lease_until bigint, ready_at bigint);
+CREATE TYPE body_row AS (
+  n integer, id uuid, kind smallint, content_type text, packed boolean, size integer, digest bigint, data bytea
+);
+CREATE TYPE cached_row AS (n integer, id uuid, kind smallint, partition bytea, data bytea, expires_at bigint);
 
 -- For people with psql.
 CREATE VIEW status AS
