@@ -99,8 +99,8 @@ func storeAt(dsn string) (foundStore, error) {
 		return foundStore{url: dsn}, nil
 	}
 	path, err := storePath(dsn)
-	if errors.Is(err, errNotSQLite) {
-		err = &usageError{errNoStore}
+	if err == errNotSQLite { // of another scheme
+		err = errNoStore
 	}
 	return foundStore{path: path}, err
 }
