@@ -51,7 +51,7 @@ run, in turns. docs/bench.md says how to read it.`,
 				if err != nil {
 					return nil, err
 				}
-				return any(l).(ledger.Ledger), nil
+				return l, nil
 			}
 			report, err := bench.Postgres(ctx, c)
 			if err != nil {

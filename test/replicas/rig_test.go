@@ -221,7 +221,7 @@ func (r *rig) ledger() ledger.Ledger {
 	if err != nil {
 		r.t.Fatalf("read the store: %v", err)
 	}
-	return any(l).(ledger.Ledger)
+	return l
 }
 
 // read is everything that the store says.
