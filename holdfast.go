@@ -32,7 +32,7 @@ import (
 type Config struct {
 	// File is a holdfast.yaml.
 	File string
-	// Listen, Admin, Store (sqlite:FILE or FILE) and Env win over the file where they are set.
+	// Listen, Admin, Store (sqlite:FILE, FILE or postgres://USER@HOST/DB) and Env win over the file where they are set.
 	Listen, Admin, Store, Env string
 	// Embedded opens no ports: the program uses Do, Outbox and Transport alone.
 	Embedded bool
@@ -63,6 +63,7 @@ type Engine struct {
 	routes  *route.Table
 	client  upstream.Client
 	mcp     mcpService
+	fleet   fleetService
 
 	embedded  bool
 	passing   bool
@@ -115,7 +116,10 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("telemetry: %w", err)
 	}
 	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.config().Limits.CommitWait, Observe: e.changed,
-		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: true})
+		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: !e.shared(), Info: e.ownerInfo})
+	if err = e.startFleet(ctx); err != nil {
+		return err
+	}
 	counts, err := e.ledger.Counts(ctx)
 	if err != nil {
 		return fmt.Errorf("store: count what is not settled: %w", err)
@@ -132,10 +136,13 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err = e.routes.Load(ctx); err != nil {
 		return err
 	}
-	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.config, Configuration: e.configuration, Logger: e.logger, Routes: e.routes,
+	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Peers: e.fleet.peers, Policy: e.config, Configuration: e.configuration, Logger: e.logger, Routes: e.routes,
 		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }, Gateway: func() *gateway.Gateway { return e.gateway }})
+	if e.fleet.peers != nil {
+		api.ServePeers(e.fleet.peers)
+	}
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
-		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
+		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger, Heartbeat: e.heartbeat()})
 	if err != nil {
 		return err
 	}
@@ -204,10 +211,11 @@ func (e *Engine) listen(api *admin.API) error {
 	}
 	limits := e.config().Limits
 	var err error
-	if e.data, err = newServer("listen", e.config().Listen, e.gateway, int(limits.HeaderBytes), e.logger); err != nil {
+	if e.data, err = newServer("listen", e.config().Listen, e.dataPlane(), int(limits.HeaderBytes), e.logger); err != nil {
 		return err
 	}
-	e.admin, err = newServer("admin", e.config().Admin, api.Operators(e.gateway.Guard, e.gateway.Ready, e.meter.Handler()), int(limits.HeaderBytes), e.logger)
+	e.reachable()
+	e.admin, err = newServer("admin", e.config().Admin, api.Operators(e.gateway.Guard, e.gateway.Readiness, e.meter.Handler()), int(limits.HeaderBytes), e.logger)
 	return err
 }
 
@@ -220,12 +228,10 @@ func (e *Engine) AdminAddr() string { return e.admin.addr() }
 func (e *Engine) Stop(ctx context.Context) error {
 	if e.gateway != nil {
 		e.logger.Info("draining", "limit", e.config().Limits.DrainWait)
+		e.leave(ctx)
 		var functions sync.WaitGroup
 		functions.Go(func() { e.drainFunctions(ctx) })
 		functions.Go(func() { e.mcp.close(ctx) })
-		if e.stopJobs != nil {
-			e.stopJobs()
-		}
 		e.gateway.Drain(ctx)
 		functions.Wait()
 	}
@@ -288,7 +294,9 @@ func (e *Engine) close() error {
 		e.routes.Close()
 	}
 	if e.log != nil {
+		e.fleet.over.Store(true)
 		e.log.Close()
+		e.ended()
 	}
 	if e.ledger != nil {
 		errs = append(errs, e.ledger.Close())

@@ -29,9 +29,11 @@ type mcpCallerKey struct{}
 
 func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 	var err error
-	path := mcp.SocketPath(e.config().Store[0].Path())
-	file := ""
-	if e.embedded { // no port is there to settle a call through
+	path, file := "", ""
+	if !e.shared() {
+		path = mcp.SocketPath(e.config().Store[0].Path())
+	}
+	if e.embedded && path != "" { // no port is there to settle a call through
 		if file, err = filepath.Abs(strings.TrimSuffix(path, ".sock")); err != nil {
 			return err
 		}
@@ -44,9 +46,12 @@ func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 		who, _ := r.Context().Value(mcpCallerKey{}).(gateway.MCPCaller)
 		return mcp.Caller{Tenant: who.Tenant, Owner: who.Owner, Authorization: who.Authorization}, nil
 	})
+	if path == "" { // on a store that replicas share, a further proxy is a further engine
+		return nil
+	}
 	// Only this user reaches the socket: what auth asks of the network is not asked there.
 	open := gateway.NewGuard(policy.Auth{})
-	operators := api.Operators(func() *gateway.Guard { return open }, func() error { return e.gateway.Ready() }, e.meter.Handler())
+	operators := api.Operators(func() *gateway.Guard { return open }, func() gateway.Readiness { return e.gateway.Readiness() }, e.meter.Handler())
 	if e.mcp.socket, err = mcp.Listen(path, e.mcp.proxy, operators); err != nil {
 		e.logger.Info("no command can work through this engine: its socket cannot be opened", "socket", path, "error", err)
 	}

@@ -30,18 +30,16 @@ var ErrLeaseOver = errors.New("intent: this owner's heartbeat is not current, so
 
 // heart is what an owner knows of its own heartbeat.
 type heart struct {
-	turn  chan struct{} // of who writes it
-	nudge chan struct{} // something new is to be said
+	turn chan struct{} // of who writes it
 
 	mu    sync.Mutex
 	until time.Time // ledger time of the last durable beat's end
 	began time.Time // when that was begun, by this machine's clocks
-	info  []byte
 	ended bool
 }
 
 func newHeart() *heart {
-	return &heart{turn: make(chan struct{}, 1), nudge: make(chan struct{}, 1)}
+	return &heart{turn: make(chan struct{}, 1)}
 }
 
 func (g *Log) margin() time.Duration { return g.beat / marginPart }
@@ -122,30 +120,18 @@ func (g *Log) renew(ctx context.Context, always bool) error {
 	}
 	until := now.Add(leaseBeats * g.beat)
 	h.mu.Lock()
-	info, ended := h.info, h.ended
+	ended := h.ended
 	h.mu.Unlock()
 	if ended {
 		return ErrLeaseOver
 	}
-	if err := g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: until, Info: info}); err != nil {
+	if err := g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: until, Info: g.info()}); err != nil {
 		return err
 	}
 	h.mu.Lock()
 	h.until, h.began = until, began
 	h.mu.Unlock()
 	return nil
-}
-
-// Say sets what the heartbeat says of this owner from now on (ledger.Owner.Info), and has it said at once.
-func (g *Log) Say(info []byte) {
-	h := g.heart
-	h.mu.Lock()
-	h.info = info
-	h.mu.Unlock()
-	select {
-	case h.nudge <- struct{}{}:
-	default:
-	}
 }
 
 // beats keeps the heartbeat and does nothing else, so that no other work holds it up. What could not be written is tried again
@@ -169,7 +155,6 @@ func (g *Log) beats(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-timer.C:
-		case <-g.heart.nudge:
 		}
 		timer.Stop()
 		if ctx.Err() != nil {
@@ -196,11 +181,10 @@ func (g *Log) resign() {
 	}
 	defer func() { <-h.turn }()
 	h.mu.Lock()
-	info := h.info
 	h.until, h.ended = time.Time{}, true
 	h.mu.Unlock()
 	// Before now by as much as others are patient.
-	if err := g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: g.ledger.Now().Add(-g.grace() - time.Microsecond), Info: info}); err != nil {
+	if err := g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: g.ledger.Now().Add(-g.grace() - time.Microsecond), Info: g.info()}); err != nil {
 		g.logger.Warn("this engine's leases could not be ended; others wait until they run out", "error", err)
 	}
 }

@@ -37,6 +37,8 @@ type Config struct {
 	CommitWait time.Duration
 	// Beat is the interval of the owner's heartbeat; its lease lasts three of them. Default 5 s.
 	Beat time.Duration
+	// Info is what each heartbeat says of this engine to the others (ledger.Owner.Info). Nil: nothing.
+	Info func() []byte
 	// Observe is told of every durable change of state; it must not block. Nil: nobody listens.
 	Observe func(Change)
 	Logger  *slog.Logger
@@ -68,6 +70,7 @@ type Log struct {
 	settler *settler
 	alone   bool
 	lane    func(*ledger.Record) string
+	info    func() []byte
 	patrol  *patrol
 	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
 	refused sync.Map                             // ids, see Refused
@@ -96,6 +99,9 @@ func New(c Config) *Log {
 	}
 	if g.lane = c.Lane; g.lane == nil {
 		g.lane = func(*ledger.Record) string { return LaneDead }
+	}
+	if g.info = c.Info; g.info == nil {
+		g.info = func() []byte { return nil }
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
 	g.stopped, g.settler, g.patrol, g.insisted = make(chan struct{}), newSettler(), newPatrol(), map[string]int{}

@@ -154,9 +154,8 @@ func TestStopEndsTheLease(t *testing.T) { stopEndsTheLease(t, newRig) }
 
 func stopEndsTheLease(t *testing.T, open func(*testing.T) *rig) {
 	r := open(t)
-	first := intent.New(intent.Config{Ledger: r.store, Beat: beat})
+	first := intent.New(intent.Config{Ledger: r.store, Beat: beat, Info: func() []byte { return []byte(`{"draining":true}`) }})
 	second := r.replica()
-	first.Say([]byte(`{"draining":true}`))
 	o := r.begin(first, begin("k", waiting))
 	first.Close()
 	if found, err := second.Recover(t.Context()); err != nil || found != (intent.Recovered{Waiting: 1}) {

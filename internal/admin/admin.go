@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/fleet"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/route"
@@ -31,6 +32,8 @@ type Config struct {
 	Logger        *slog.Logger
 	// Routes is the live state of the routes; nil where no gateway runs, and then nothing is said of them.
 	Routes *route.Table
+	// Peers are the other replicas; nil where the store admits one engine at a time.
+	Peers *fleet.Peers
 	// Bulkheads says what a gateway's bulkheads hold; nil: nothing.
 	Bulkheads func() []gateway.Bulkhead
 	// Gateway takes jobs; nil where none runs.
@@ -60,7 +63,7 @@ const ScopeHeader = "Holdfast-Scope"
 
 // Operators serves the admin port: everything, for operators only, with health and metrics beside it. guard is asked for
 // each request: a reloaded configuration may have changed it.
-func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics http.Handler) http.Handler {
+func (a *API) Operators(guard func() *gateway.Guard, ready func() gateway.Readiness, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	a.reads(mux, func(*http.Request) string { return "" })
 	a.jobs(mux, func(*http.Request) string { return "" })
@@ -69,6 +72,7 @@ func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics
 	mux.HandleFunc("POST /holdfast/v1/intents/{id}/resolve", a.resolve)
 	mux.HandleFunc("POST /holdfast/v1/explain", a.explain)
 	a.configuration(mux)
+	a.replicas(mux)
 	a.routes(mux, func(r *http.Request) *policy.AuthKey { return guard().Client(r) })
 	mux.Handle("GET /metrics", metrics)
 	mux.HandleFunc("/", notFound)
@@ -79,7 +83,7 @@ func (a *API) Operators(guard func() *gateway.Guard, ready func() error, metrics
 			_, _ = w.Write([]byte("ok\n"))
 			return
 		case "/readyz":
-			gateway.WriteReady(w, ready())
+			gateway.WriteReady(w, r, ready())
 			return
 		}
 		w.Header().Set(ScopeHeader, "operator")

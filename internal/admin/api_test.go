@@ -30,7 +30,7 @@ func (r *rig) unknown(tenant, key string) string {
 
 func (r *rig) operators(auth policy.Auth) http.Handler {
 	guard := gateway.NewGuard(auth)
-	return r.api.Operators(func() *gateway.Guard { return guard }, func() error { return nil }, http.NotFoundHandler())
+	return r.api.Operators(func() *gateway.Guard { return guard }, func() gateway.Readiness { return gateway.Readiness{Ready: true} }, http.NotFoundHandler())
 }
 
 func send(h http.Handler, method, path, body string, header ...string) *httptest.ResponseRecorder {

@@ -56,16 +56,47 @@ type Obeyed struct {
 	// Known is how many known routes the pattern names; for heal, how many faults have ended.
 	Known int        `json:"known"`
 	Until *time.Time `json:"until,omitempty"` // of a fault
+	// Replicas is how many replicas obeyed, and Unreached those that did not: they go on as before. On a store of replicas only,
+	// where Known is the number of the one that knows most, and for heal that of all.
+	Replicas  int         `json:"replicas,omitempty"`
+	Unreached []Unreached `json:"unreached,omitempty"`
 }
 
 // operator is whose credential a request carries; empty where none is configured.
 type operator func(*http.Request) *policy.AuthKey
 
+// giver is who gives an order: an operator, or the replica that one gave it to, which passes it on.
+type giver struct {
+	name   string
+	passed bool
+}
+
+func (who operator) giver(r *http.Request) giver {
+	if k := who(r); k != nil {
+		return giver{name: cmp.Or(k.Name, "a key of tenant "+k.Tenant)}
+	}
+	return giver{}
+}
+
 func (a *API) routes(mux *http.ServeMux, who operator) {
 	if a.Routes == nil {
 		return
 	}
-	mux.HandleFunc("GET /holdfast/v1/routes", func(w http.ResponseWriter, _ *http.Request) { answer(w, a.listRoutes()) })
+	mux.HandleFunc("GET /holdfast/v1/routes", func(w http.ResponseWriter, r *http.Request) {
+		list, unreached := a.fleetRoutes(r.Context())
+		if len(unreached) > 0 {
+			w.Header().Set(UnreachedHeader, unreachedIDs(unreached))
+		}
+		answer(w, list)
+	})
+	for action, h := range a.orders(who.giver) {
+		mux.Handle("POST /holdfast/v1/routes/"+action, h)
+	}
+}
+
+// orders are the handlers of what routes are told, by action.
+func (a *API) orders(who func(*http.Request) giver) map[string]http.HandlerFunc {
+	all := map[string]http.HandlerFunc{"fault": func(w http.ResponseWriter, r *http.Request) { a.fault(w, r, who(r)) }}
 	for action, obey := range map[string]func(*http.Request, Order) (int, error){
 		"pause":  func(_ *http.Request, o Order) (int, error) { return a.Routes.Pause(o.Route, o.Reason) },
 		"resume": func(_ *http.Request, o Order) (int, error) { return a.Routes.Resume(o.Route) },
@@ -73,7 +104,7 @@ func (a *API) routes(mux *http.ServeMux, who operator) {
 		"reset":  func(r *http.Request, o Order) (int, error) { return a.Routes.Reset(r.Context(), o.Route) },
 		"heal":   func(_ *http.Request, o Order) (int, error) { return a.Routes.Heal(o.Route) },
 	} {
-		mux.HandleFunc("POST /holdfast/v1/routes/"+action, func(w http.ResponseWriter, r *http.Request) {
+		all[action] = func(w http.ResponseWriter, r *http.Request) {
 			var in Order
 			if !order(w, r, &in) {
 				return
@@ -84,10 +115,15 @@ func (a *API) routes(mux *http.ServeMux, who operator) {
 			}
 			known, err := obey(r, in)
 			a.reopen(action, in.Route)
-			a.obeyed(w, who(r), in, Obeyed{Route: in.Route, Action: action, Known: known}, err)
-		})
+			out := Obeyed{Route: in.Route, Action: action, Known: known}
+			by := who(r)
+			if err == nil && !by.passed {
+				a.carry(r, action, in, &out)
+			}
+			a.obeyed(w, by, in, out, err)
+		}
 	}
-	mux.HandleFunc("POST /holdfast/v1/routes/fault", func(w http.ResponseWriter, r *http.Request) { a.fault(w, r, who(r)) })
+	return all
 }
 
 // reopen lets jobs that wait for a route hear of an order now. A reset lifts the time, too, that the route has named to them.
@@ -137,7 +173,7 @@ func (o *Order) check(action string) error {
 }
 
 // fault injects a fault, where drills allow it.
-func (a *API) fault(w http.ResponseWriter, r *http.Request, who *policy.AuthKey) {
+func (a *API) fault(w http.ResponseWriter, r *http.Request, who giver) {
 	var in FaultOrder
 	if !order(w, r, &in) {
 		return
@@ -157,7 +193,11 @@ func (a *API) fault(w http.ResponseWriter, r *http.Request, who *policy.AuthKey)
 		return
 	}
 	known, err := a.Routes.Inject(in.Route, f)
-	a.obeyed(w, who, in.Order, Obeyed{Route: in.Route, Action: "fault", Known: known, Until: &f.Until}, err)
+	out := Obeyed{Route: in.Route, Action: "fault", Known: known, Until: &f.Until}
+	if err == nil && !who.passed {
+		a.carry(r, "fault", in, &out)
+	}
+	a.obeyed(w, who, in.Order, out, err)
 }
 
 // read turns the milliseconds of the wire into times, none of which overflows.
@@ -189,12 +229,8 @@ func (o *FaultOrder) read(now time.Time, most time.Duration) (route.Fault, error
 }
 
 // obeyed answers an order that was carried out, or says why it was not, and notes who gave it.
-func (a *API) obeyed(w http.ResponseWriter, who *policy.AuthKey, in Order, out Obeyed, err error) {
-	credential := ""
-	if who != nil {
-		credential = cmp.Or(who.Name, "a key of tenant "+who.Tenant)
-	}
-	log := a.Logger.With("action", out.Action, "pattern", in.Route, "by", in.By, "credential", credential, "reason", in.Reason)
+func (a *API) obeyed(w http.ResponseWriter, who giver, in Order, out Obeyed, err error) {
+	log := a.Logger.With("action", out.Action, "pattern", in.Route, "by", in.By, "credential", who.name, "reason", in.Reason)
 	switch {
 	case errors.Is(err, route.ErrPattern), errors.Is(err, route.ErrFault):
 		fail(w, http.StatusBadRequest, "invalid_request", strings.ReplaceAll(err.Error(), "route: ", ""))
@@ -206,6 +242,9 @@ func (a *API) obeyed(w http.ResponseWriter, who *policy.AuthKey, in Order, out O
 		log.Info("an operator's order found nothing to heal")
 		answer(w, out)
 	default:
+		for _, u := range out.Unreached {
+			log.Warn("an operator's order did not reach a replica", "replica", u.Replica, "address", u.Address, "why", u.Why)
+		}
 		log.Warn("an operator's order was carried out", "known", out.Known)
 		answer(w, out)
 	}
@@ -215,6 +254,8 @@ func (a *API) obeyed(w http.ResponseWriter, who *policy.AuthKey, in Order, out O
 type Route struct {
 	// Route is "provider/model/endpoint/credential", or a pattern with *.
 	Route string `json:"route"`
+	// Replica is whose state it is, on a store of replicas.
+	Replica string `json:"replica,omitempty"`
 	// Known is false for a pattern, and for a name that no call has used since the start.
 	Known        bool        `json:"known"`
 	Paused       bool        `json:"paused"`

@@ -156,7 +156,7 @@ intention, one effect — and when that cannot be known, it says so and stops.`,
 	})
 	root.Args = cobra.ArbitraryArgs // group answers for names that are none
 	return group(root, serveCommand(), checkCommand(), simCommand(),
-		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), jobsCommand(), reviewCommand(), deadletterCommand(), traceCommand(), routesCommand(), cacheCommand(), storeCommand(), mcpCommand(), benchCommand(), evalCommand(), demoCommand())
+		keyCommand(), explainCommand(), replayCommand(), intentsCommand(), jobsCommand(), reviewCommand(), deadletterCommand(), traceCommand(), routesCommand(), replicasCommand(), cacheCommand(), storeCommand(), mcpCommand(), benchCommand(), evalCommand(), demoCommand())
 }
 
 func serveCommand() *cobra.Command {
@@ -199,7 +199,7 @@ that check refuses, or that changes what takes a restart, is logged, and the run
 	f.StringVar(&c.File, "config", "", "holdfast.yaml; without it the defaults")
 	f.StringVar(&c.Listen, "listen", "", "address of the data plane, e.g. 127.0.0.1:8787")
 	f.StringVar(&c.Admin, "admin", "", "address of the admin API, e.g. 127.0.0.1:8788")
-	f.StringVar(&c.Store, "store", "", "the log, sqlite:FILE or FILE")
+	f.StringVar(&c.Store, "store", "", "the log, sqlite:FILE, FILE or postgres://USER@HOST/DB")
 	f.StringVar(&c.Env, "env", "", "environment that the store is stamped with")
 	f.StringArrayVar(&c.Upstreams, "upstream", nil, "NAME=BASE_URL of a provider; may be repeated")
 	f.StringVar(&ready, "ready-file", "", "file that gets {\"listen\":ADDRESS,\"admin\":ADDRESS,\"pid\":N} once both listeners accept; removed on the way out")

@@ -20,7 +20,11 @@ func showRoutes(out io.Writer, list []admin.Route, now time.Time) error {
 		_, err := fmt.Fprintln(out, "no route was called since the gateway started")
 		return err
 	}
+	fleet := slices.ContainsFunc(list, func(v admin.Route) bool { return v.Replica != "" })
 	err := table(out, func(w io.Writer) {
+		if fleet {
+			fmt.Fprint(w, "REPLICA\t")
+		}
 		fmt.Fprintln(w, "ROUTE\tSTATE\tFAILURES\tRETRY TOKENS\tWHY")
 		for i := range list {
 			v := &list[i]
@@ -32,6 +36,9 @@ func showRoutes(out io.Writer, list []admin.Route, now time.Time) error {
 				tokens = strconv.FormatFloat(*v.RetryTokens, 'f', 1, 64)
 			}
 			state, why := routeState(v, now)
+			if fleet {
+				fmt.Fprint(w, shortReplica(v.Replica), "\t")
+			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", clean(v.Route, 72), state, failures, tokens, or(clean(why, 60)))
 		}
 	})
@@ -132,27 +139,44 @@ func faultWords(f *admin.Fault) string {
 	return strings.Join(words, ", ")
 }
 
-// showSlots lists each bulkhead once, however many routes go through it.
-func showSlots(out io.Writer, list []admin.Route) error {
-	var all []admin.Bulkheads
-	seen := map[[2]string]bool{}
+// slot is a bulkhead, and whose.
+type slot struct {
+	replica string
+	admin.Bulkheads
+}
+
+// slots are the bulkheads of a list of routes, each once, however many routes go through it.
+func slots(list []admin.Route) (all []slot) {
+	seen := map[[3]string]bool{}
 	for i := range list {
 		for _, b := range list[i].Bulkheads {
-			if name := [2]string{b.Workflow, b.Tier}; !seen[name] {
+			if name := [3]string{list[i].Replica, b.Workflow, b.Tier}; !seen[name] {
 				seen[name] = true
-				all = append(all, b)
+				all = append(all, slot{list[i].Replica, b})
 			}
 		}
 	}
+	return all
+}
+
+func showSlots(out io.Writer, list []admin.Route) error {
+	all := slots(list)
 	if len(all) == 0 {
 		return nil
 	}
 	if _, err := fmt.Fprintln(out); err != nil {
 		return err
 	}
+	fleet := all[0].replica != ""
 	return table(out, func(w io.Writer) {
+		if fleet {
+			fmt.Fprint(w, "REPLICA\t")
+		}
 		fmt.Fprintln(w, "WORKFLOW\tTIER\tBULKHEAD\tSLOTS\tIN USE\tWAITING")
 		for _, b := range all {
+			if fleet {
+				fmt.Fprint(w, shortReplica(b.replica), "\t")
+			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d\n", clean(b.Workflow, 24), clean(b.Tier, 24), or(clean(b.Name, 24)), b.Max, b.Used, b.Waiting)
 		}
 	})

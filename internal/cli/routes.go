@@ -23,7 +23,8 @@ func routesCommand() *cobra.Command {
 
 A route is provider/model/endpoint/credential, as ` + "`holdfast routes list`" + ` shows it. All commands but list also take a
 pattern, in which * stands for any characters: openai/*, */gpt-5/*. What is ordered holds for routes that no call has
-used yet, too, and until the gateway ends.`,
+used yet, too, and until the gateway ends. Where several gateways work on one store, the list is of all of them, and an
+order goes to all that can be reached; it says which could not.`,
 		Example: `  holdfast routes list
   holdfast routes pause 'openai/*' --reason "invoice dispute"
   holdfast routes resume 'openai/*'
@@ -45,7 +46,7 @@ used yet, too, and until the gateway ends.`,
 }
 
 // routes returns the live state of the routes.
-func (a *adminAPI) routes(ctx context.Context) (list []admin.Route, err error) {
+func (a *adminAPI) routes(ctx context.Context) (list routeList, err error) {
 	return list, a.call(ctx, http.MethodGet, "/holdfast/v1/routes", nil, nil, &list)
 }
 
@@ -80,10 +81,11 @@ func routesListCommand() *cobra.Command {
 			if err != nil {
 				return noRoutes(api, err)
 			}
+			list.warnUnreached(cmd.ErrOrStderr())
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), list)
+				return writeJSON(cmd.OutOrStdout(), list.list)
 			}
-			return showRoutes(cmd.OutOrStdout(), list, time.Now())
+			return showRoutes(cmd.OutOrStdout(), list.list, time.Now())
 		},
 	}
 	jsonFlag(cmd, &asJSON)
@@ -162,9 +164,9 @@ func sayObeyed(o admin.Obeyed) (string, error) {
 		if o.Known == 0 {
 			return "", fmt.Errorf("no fault is on under exactly %q; `holdfast routes list` shows those that are", name)
 		}
-		return fmt.Sprintf("%s: healed, %s ended", name, plural(o.Known, "fault")), nil
+		return fmt.Sprintf("%s: healed, %s ended%s", name, plural(o.Known, "fault"), sayReplicas(o)), nil
 	}
-	return name + ": " + obeyedWords[o.Action] + reached(o), nil
+	return name + ": " + obeyedWords[o.Action] + reached(o) + sayReplicas(o), nil
 }
 
 func reached(o admin.Obeyed) string {
@@ -245,5 +247,5 @@ func sayFault(o admin.Obeyed) (string, error) {
 	if o.Until != nil {
 		until = " until " + stamp(*o.Until)
 	}
-	return fmt.Sprintf("%s: FAULT INJECTION IS ON%s%s\nend it with: holdfast routes heal '%s'", clean(o.Route, 0), until, reached(o), clean(o.Route, 0)), nil
+	return fmt.Sprintf("%s: FAULT INJECTION IS ON%s%s%s\nend it with: holdfast routes heal '%s'", clean(o.Route, 0), until, reached(o), sayReplicas(o), clean(o.Route, 0)), nil
 }

@@ -3,7 +3,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -35,6 +34,10 @@ type Config struct {
 	// MCP answers /mcp/{server}; nil: not found.
 	MCP      func(http.ResponseWriter, *http.Request, MCPCaller)
 	Observer Observer
+	// Heartbeat is nil while the store has a current heartbeat of this engine; nil: nobody asks for one.
+	Heartbeat func() error
+	// SharedState says how it stands with the state that replicas share: "ok" or "degraded"; nil: there is none.
+	SharedState func() string
 	// Callbacks sends callbacks; nil: one that resolves names as the system does.
 	Callbacks CallbackSender
 	Logger    *slog.Logger
@@ -54,28 +57,31 @@ type Gateway struct {
 	salt   []byte // of tenants made from forwarded credentials
 	secret []byte // of outbound keys (semantics 17)
 
-	registry  registry
-	replays   *replayCache
-	mem       *budget.Bytes // of bodies of all calls, against limits.body_memory
-	sightings sightings
-	writes    writes // of tools without a key template
-	late      listeners
-	repeats   repeats
-	routes    *route.Table
-	jobs      *queue.Queue
-	callbacks *callbacks
-	book      *spend.Book // what workflows have spent today
-	nobody    string      // mark of routes to which no credential goes
-	started   time.Time   // ledger time
-	answers   *answers    // that other requests may be given
-	left      func(key string) bool
-	working   atomic.Int64
-	running   inflight
-	draining  atomic.Bool
-	halted    context.Context // ends when what is passed on may no longer run
-	halt      context.CancelCauseFunc
-	through   *http.Transport // for what is passed on unbuffered
-	proxyLog  *log.Logger
+	registry    registry
+	replays     *replayCache
+	mem         *budget.Bytes // of bodies of all calls, against limits.body_memory
+	sightings   sightings
+	writes      writes // of tools without a key template
+	late        listeners
+	repeats     repeats
+	routes      *route.Table
+	jobs        *queue.Queue
+	callbacks   *callbacks
+	book        *spend.Book // what workflows have spent today
+	nobody      string      // mark of routes to which no credential goes
+	started     time.Time   // ledger time
+	answers     *answers    // that other requests may be given
+	left        func(key string) bool
+	working     atomic.Int64
+	running     inflight
+	draining    atomic.Bool
+	leaving     atomic.Bool // soon draining
+	beat        func() error
+	sharedState func() string
+	halted      context.Context // ends when what is passed on may no longer run
+	halt        context.CancelCauseFunc
+	through     *http.Transport // for what is passed on unbuffered
+	proxyLog    *log.Logger
 }
 
 // Memory counts the bodies of calls on their way, for other parts of the engine that hold some.
@@ -84,7 +90,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
-		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
+		observer: c.Observer, logger: c.Logger, routes: c.Routes, beat: c.Heartbeat, sharedState: c.SharedState, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
 	}
@@ -197,22 +203,6 @@ func (c *call) broke() {
 	c.sever()
 	panic(p)
 }
-
-// Ready is nil while new work is taken on, else the reason why not.
-func (g *Gateway) Ready() error {
-	if g.draining.Load() {
-		return errDraining
-	}
-	if err := g.ledger.Healthy(); err != nil {
-		return fmt.Errorf("%w: %w", errStoreAway, err)
-	}
-	return nil
-}
-
-var (
-	errDraining  = errors.New("draining: no new work is taken on")
-	errStoreAway = errors.New("the store is unavailable")
-)
 
 // Drain stops taking on work and waits for what is in progress, until ctx ends; what is then still on its way
 // is recorded as interrupted, and its clients are told in their streams.

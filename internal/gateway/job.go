@@ -139,7 +139,7 @@ const stall = 50 * time.Millisecond
 // jobBarred is how long no job of this kind can be started: its route cools down, is paused or broken, or all slots that
 // batch work may have are in use. It takes nothing. Behind a route's bar the first is a probe.
 func (g *edition) jobBarred(head *ledger.Intent) (wait time.Duration, probe bool) {
-	if g.draining.Load() {
+	if g.leaving.Load() || g.draining.Load() {
 		return time.Second, false
 	}
 	c, err := g.jobCandidate(head)

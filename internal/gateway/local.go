@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -44,27 +43,12 @@ func (g *edition) serveLocal(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		_, _ = w.Write([]byte("ok\n"))
 	case r.URL.Path == "/readyz":
-		WriteReady(w, g.Ready())
+		WriteReady(w, r, g.Readiness())
 	case g.mcp != nil && strings.HasPrefix(r.URL.Path, "/mcp/"):
 		g.serveMCP(w, r)
 	default:
 		g.serveAPI(w, r)
 	}
-}
-
-// WriteReady answers a readiness check.
-func WriteReady(w http.ResponseWriter, err error) {
-	if err != nil {
-		// Whoever asks has no credential: the reason in a word, and never a path or a host.
-		reason := errStoreAway
-		if errors.Is(err, errDraining) {
-			reason = errDraining
-		}
-		http.Error(w, "not ready: "+reason.Error(), http.StatusServiceUnavailable)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write([]byte("ready\n"))
 }
 
 func (g *edition) serveAPI(w http.ResponseWriter, r *http.Request) {

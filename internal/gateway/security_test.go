@@ -154,7 +154,7 @@ func clean(t *testing.T, what, text string) {
 // operator reads everything that the admin API shows.
 func (r *rig) operator(to io.Writer) {
 	api := admin.New(admin.Config{Ledger: r.store, Log: r.log, Policy: r.inForce, Logger: slog.New(slog.DiscardHandler)})
-	h := api.Operators(r.gw.Guard, r.gw.Ready, http.NotFoundHandler())
+	h := api.Operators(r.gw.Guard, r.gw.Readiness, http.NotFoundHandler())
 	list, err := r.store.List(context.Background(), ledger.Filter{Limit: 1000})
 	if err != nil {
 		r.t.Fatal(err)

@@ -20,6 +20,7 @@ func (c *Config) check(earlier []Fault) []Fault {
 	k := &checker{c: c, earlier: earlier}
 	k.listeners()
 	k.stores()
+	k.fleet()
 	k.providers()
 	k.embedders()
 	k.auth()
@@ -80,14 +81,14 @@ func (k *checker) stores() {
 	c := k.c
 	for i, s := range c.Store {
 		path := item("store", i)
-		if s.Scheme() != "sqlite" {
-			// Serving from another store than the one written would be a second truth, so this is no mere warning.
-			k.add(Missing, path, "accepted, not yet acted on by this version: only sqlite stores can be opened", "write sqlite:holdfast.db")
-		}
 		k.password(path, s)
 	}
 	if len(c.Store) == 0 {
 		k.fail("store", "names no store", "write sqlite:holdfast.db")
+	}
+	if len(c.Store) > 1 {
+		// Serving from one of them would be another truth than the one written, so this is no mere warning.
+		k.add(Missing, item("store", 1), "accepted, not yet acted on by this version: operations are not spread over several databases", "write one")
 	}
 	if len(c.Store) > 1 && slices.ContainsFunc(c.Store, func(s DSN) bool { return s.Scheme() == "sqlite" }) {
 		k.fail("store", "lists several stores, one of them SQLite", "write one sqlite: file; only the nodes of one Postgres can be listed")
@@ -99,6 +100,22 @@ func (k *checker) stores() {
 		k.warn("limits.max_request_bytes", "is more than limits.body_memory, so that such a request is always shed", "raise limits.body_memory")
 	}
 }
+
+// fleet warns of a replica that the others cannot reach, and says so only where there may be others.
+func (k *checker) fleet() {
+	c := k.c
+	if c.partial || c.Fleet.Advertise != "" || k.wrong("fleet.advertise") || !c.Shared() {
+		return
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if ip, parsed := netip.ParseAddr(host); err == nil && (host == "" || parsed == nil && ip.IsUnspecified()) {
+		k.warn("listen", c.Listen+" is no address by which other replicas reach this one: they wait for its running answers instead of passing them on",
+			"add fleet: {advertise: \"http://${POD_IP}:8787\"}, this machine's own address")
+	}
+}
+
+// Shared says that the store is one on which several gateways work.
+func (c *Config) Shared() bool { return len(c.Store) > 0 && c.Store[0].Scheme() != "sqlite" }
 
 func (k *checker) password(path string, d DSN) {
 	raw, referenced := k.c.source.raw[path]

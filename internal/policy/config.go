@@ -19,6 +19,7 @@ type Config struct {
 	Admin  string `yaml:"admin" default:"127.0.0.1:8788" is:"addr" doc:"Address of the admin API and the dashboard."`
 	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE, FILE or postgres://USER@HOST/DB; a list names the replicas of one."`
 
+	Fleet       Fleet        `yaml:"fleet" doc:"How replicas on one store work together."`
 	SharedState *SharedState `yaml:"shared_state" doc:"Where breakers, cool-downs and spend are shared between replicas; without it each process has its own."`
 	Providers   []Provider   `yaml:"providers,map" is:"name" doc:"LLM providers; a name is also a path prefix. Without the block: openai, anthropic, gemini."`
 	Models      []Model      `yaml:"models,map" doc:"Costs in USD per million tokens, and capabilities, of models; spend and replay-policy count with the costs."`
@@ -48,6 +49,12 @@ type Config struct {
 // PolicyOnly reports whether the configuration came from a policy file alone: what that refers to in holdfast.yaml is
 // not there, and was not checked.
 func (c *Config) PolicyOnly() bool { return c.partial }
+
+// Fleet is how replicas on one store work together.
+type Fleet struct {
+	Advertise  string        `yaml:"advertise" is:"advertise" doc:"How other replicas reach this one's data plane, e.g. http://${POD_IP}:8787. Left out: the address of listen, if that is one machine's."`
+	DrainGrace time.Duration `yaml:"drain_grace" default:"5s" doc:"How long a replica that was told to stop still takes calls, with /readyz at 503, so that balancers notice first. A gateway on SQLite, which has no other beside it, does not wait."`
+}
 
 // SharedState is a store for state that replicas share.
 type SharedState struct {

@@ -20,7 +20,7 @@ func TestOverride(t *testing.T) {
 	}
 	for _, o := range []Overrides{
 		{Listen: "0.0.0.0:80"}, {Listen: "nonsense"}, {Env: "A b"}, {Store: "mysql://x"}, {Upstreams: []string{"openai"}},
-		{Upstreams: []string{"nobody=http://127.0.0.1:1"}}, {Upstreams: []string{"openai=ftp://x"}}, {Store: "postgres://u@h/db"},
+		{Upstreams: []string{"nobody=http://127.0.0.1:1"}}, {Upstreams: []string{"openai=ftp://x"}},
 	} {
 		if faults := Default(noEnv).Override(o); !Unservable(faults) {
 			t.Errorf("%+v: %s", o, lines(faults))

@@ -7,7 +7,7 @@ import (
 )
 
 // fixed are the fields that a running process cannot change: what they make is opened once.
-var fixed = []string{"env", "listen", "admin", "store", "shared_state", "mcp", "telemetry",
+var fixed = []string{"env", "listen", "admin", "store", "fleet.advertise", "shared_state", "mcp", "telemetry",
 	"limits.body_memory", "limits.header_bytes", "limits.commit_wait"}
 
 // Fixed lists the fields that take a restart to change.

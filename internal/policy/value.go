@@ -106,6 +106,8 @@ func checkText(is, text string) (what, remedy string) {
 		return checkAddr(text)
 	case "url":
 		return checkURL(text)
+	case "advertise":
+		return checkAdvertise(text)
 	case "store":
 		return checkStore(text)
 	case "shared":
@@ -223,6 +225,25 @@ func checkURL(text string) (what, remedy string) {
 		return "carries a credential", "put it in api_key or headers, where it is never printed"
 	case u.Fragment != "":
 		return "has a fragment", "remove what follows #"
+	}
+	return "", ""
+}
+
+// checkAdvertise takes the address of a listener, as others reach it.
+func checkAdvertise(text string) (what, remedy string) {
+	const form = "write scheme, host and port alone, e.g. http://10.0.0.5:8787"
+	if text == "" {
+		return "", ""
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || len(text) > 512:
+		return quote(text) + " is no address of a replica", form
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.Trim(u.Path, "/") != "":
+		return quote(text) + " is more than an address", form
+	}
+	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.IsUnspecified() {
+		return quote(text) + " is no machine's address", "write this machine's own, e.g. http://${POD_IP}:8787"
 	}
 	return "", ""
 }
