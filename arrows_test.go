@@ -19,7 +19,7 @@ var bans = []struct {
 	reason string
 }{
 	{"ledger", []string{"intent", "internal/gateway", "internal/policy", "internal/provider"}, "the port knows nobody who stands on it"},
-	{"intent", []string{"ledger/sqlite", "internal/gateway", "internal/policy", "internal/provider", "internal/telemetry", "net/http"},
+	{"intent", []string{"ledger/sqlite", "ledger/postgres", "internal/gateway", "internal/policy", "internal/provider", "internal/telemetry", "net/http"},
 		"the log knows its port only"},
 	{"idempotency", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
 		"keys are a pure function of the request"},
@@ -39,7 +39,7 @@ var bans = []struct {
 	{"bulkhead", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a semaphore counts calls of any kind"},
 	{"spend", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
 		"spend counts money, and knows neither calls nor where they are on record"},
-	{"queue", []string{"ledger/sqlite", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
+	{"queue", []string{"ledger/sqlite", "ledger/postgres", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
 		"a queue knows the log and its port, and not what a job sends"},
 	{"retry", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a delay is a pure function of the failures"},
 	{"deadline", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a budget is a value"},
@@ -52,20 +52,20 @@ var bans = []struct {
 	{"internal/fleet", []string{"intent", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "internal/admin"},
 		"replicas know the port of their store, and not what they say to each other"},
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
-	{"internal/gateway", []string{"ledger/sqlite", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
+	{"internal/gateway", []string{"ledger/sqlite", "ledger/postgres", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
 		"the data plane knows no driver, and telemetry only as an Observer"},
-	{"internal/mcp", []string{"ledger/sqlite", "internal/gateway", "internal/provider", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
+	{"internal/mcp", []string{"ledger/sqlite", "ledger/postgres", "internal/gateway", "internal/provider", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
 		"the MCP proxy knows no driver, and telemetry only as an Observer"},
 	{"internal/sim", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/upstream"},
 		"the far side of our tests shares no code with what it tests"},
-	{"internal/reconcile", []string{"ledger/sqlite", "internal/gateway", "internal/admin", "internal/cli", "internal/telemetry"},
+	{"internal/reconcile", []string{"ledger/sqlite", "ledger/postgres", "internal/gateway", "internal/admin", "internal/cli", "internal/telemetry"},
 		"evidence is read by the port, and moves nothing by itself"},
 	{"internal/demo", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the demo sees what a user sees: processes"},
 	{"internal/audit", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "the audit sees what a client sees"},
 	{"internal/proc", []string{"internal/gateway", "internal/policy", "ledger", "intent"}, "processes are run, not linked"},
-	{"internal/explain", []string{"ledger/sqlite", "internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an explanation is a pure function of a policy and a question"},
+	{"internal/explain", []string{"ledger/sqlite", "ledger/postgres", "internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an explanation is a pure function of a policy and a question"},
 	{"internal/eval", []string{"internal/admin", "internal/cli", "internal/sim", "internal/telemetry"}, "an evaluation asks and counts; what is said of it is the command's"},
-	{"internal/admin", []string{"ledger/sqlite", "internal/cli", "internal/sim"}, "the API knows no driver"},
+	{"internal/admin", []string{"ledger/sqlite", "ledger/postgres", "internal/cli", "internal/sim"}, "the API knows no driver"},
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
@@ -127,7 +127,7 @@ func TestArrows(t *testing.T) {
 
 // driver packages stand beside the port and may use what they drive.
 func driver(path string) bool {
-	return within(path, "ledger/sqlite") || within(path, "ledger/ledgertest")
+	return within(path, "ledger/sqlite") || within(path, "ledger/postgres") || within(path, "ledger/internal") || within(path, "ledger/ledgertest")
 }
 
 func TestCoreImportsStandardLibraryOnly(t *testing.T) {

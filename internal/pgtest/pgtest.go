@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +25,8 @@ const Required = "HOLDFAST_TEST_POSTGRES"
 
 // Server is a Postgres of one test's own, which ends with it.
 type Server struct {
+	bin, dir       string
+	settings       []string
 	addr, password string
 	cmd            *exec.Cmd
 	out            *bytes.Buffer
@@ -42,32 +45,57 @@ const (
 // fails where the environment says that it must be there.
 func Start(t testing.TB) *Server {
 	t.Helper()
+	s, err := Serve()
+	switch {
+	case errors.Is(err, ErrNone) && os.Getenv(Required) == "":
+		t.Skipf("%v: this test asks a real server (apt-get install postgresql; ./test.sh does so)", err)
+	case err != nil:
+		t.Fatalf("%v (%s=%q)", err, Required, os.Getenv(Required))
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// ErrNone says that no Postgres is installed.
+var ErrNone = errors.New("there is no Postgres on this machine")
+
+// Serve is Start for what has no test of its own, as the tests of a package together. settings are added to those of the server's command line.
+// Whoever calls it closes the server.
+func Serve(settings ...string) (_ *Server, err error) {
 	bin, err := programs()
 	if err != nil {
-		if os.Getenv(Required) != "" {
-			t.Fatalf("%v, and %s says that it must be there", err, Required)
-		}
-		t.Skipf("%v: this test asks a real server (apt-get install postgresql; ./test.sh does so)", err)
+		return nil, err
 	}
 	dir, err := os.MkdirTemp("", "holdfast-pg-")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // of a temporary folder nothing depends
-	s := &Server{password: "secret-of-" + filepath.Base(dir), out: &bytes.Buffer{}}
-	if err := s.initialise(bin, dir); err != nil {
-		t.Fatal(err)
+	s := &Server{bin: bin, dir: dir, settings: settings, password: "secret-of-" + filepath.Base(dir), out: &bytes.Buffer{}}
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir) // of a temporary folder nothing depends
+		}
+	}()
+	if err := s.initialise(); err != nil {
+		return nil, err
 	}
 	for try := 1; ; try++ {
-		if err = s.serve(bin, dir); err == nil {
-			break
+		if err = s.listen(); err == nil {
+			err = s.serve()
+		}
+		if err == nil {
+			return s, nil
 		}
 		if try == startTries {
-			t.Fatalf("%v:\n%s", err, s.out)
+			return nil, fmt.Errorf("%w:\n%s", err, s.out)
 		}
 	}
-	t.Cleanup(s.stop)
-	return s
+}
+
+// Close ends the server and removes what it kept.
+func (s *Server) Close() {
+	s.Stop()
+	_ = os.RemoveAll(s.dir) // of a temporary folder nothing depends
 }
 
 // programs is the folder of initdb and postgres: that of the path, else the newest that Debian keeps outside of it.
@@ -77,7 +105,7 @@ func programs() (string, error) {
 	}
 	all, err := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if err != nil || len(all) == 0 {
-		return "", errors.New("there is no Postgres on this machine")
+		return "", ErrNone
 	}
 	newest := slices.MaxFunc(all, func(a, b string) int { return version(a) - version(b) })
 	return filepath.Dir(newest), nil
@@ -88,7 +116,8 @@ func version(path string) int {
 	return n
 }
 
-func (s *Server) initialise(bin, dir string) error {
+func (s *Server) initialise() error {
+	bin, dir := s.bin, s.dir
 	secret := filepath.Join(dir, "password")
 	if err := os.WriteFile(secret, []byte(s.password), 0o600); err != nil {
 		return err
@@ -104,22 +133,27 @@ func (s *Server) initialise(bin, dir string) error {
 	return nil
 }
 
-// serve starts the server and waits until it answers.
-func (s *Server) serve(bin, dir string) error {
+// listen chooses a port that is free.
+func (s *Server) listen() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	s.addr = l.Addr().String()
-	if err := l.Close(); err != nil {
-		return err
-	}
+	return l.Close()
+}
+
+// serve starts the server and waits until it answers.
+func (s *Server) serve() error {
 	_, port, _ := net.SplitHostPort(s.addr) // net made it
-	s.cmd = exec.Command(filepath.Join(bin, "postgres"), "-D", filepath.Join(dir, "data"), "-p", port, "-c", "listen_addresses=127.0.0.1",
+	s.cmd = exec.Command(filepath.Join(s.bin, "postgres"), "-D", filepath.Join(s.dir, "data"), "-p", port, "-c", "listen_addresses=127.0.0.1",
 		"-c", "unix_socket_directories=")
+	for _, setting := range s.settings {
+		s.cmd.Args = append(s.cmd.Args, "-c", setting)
+	}
 	s.out.Reset()
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	if err := unprivileged(s.cmd, dir); err != nil {
+	if err := unprivileged(s.cmd, s.dir); err != nil {
 		return err
 	}
 	if err := s.cmd.Start(); err != nil {
@@ -137,18 +171,32 @@ func (s *Server) serve(bin, dir string) error {
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	s.stop()
+	s.Stop()
 	return fmt.Errorf("postgres did not answer within %s", startWait)
 }
 
-// stop is Postgres's fast shutdown: connections are ended, nothing is lost.
-func (s *Server) stop() {
+// Stop is Postgres's fast shutdown: connections are ended, nothing is lost.
+func (s *Server) Stop() {
 	_ = s.cmd.Process.Signal(os.Interrupt) // it may have ended
 	select {
 	case <-s.ended:
 	case <-time.After(startWait):
 		_ = s.cmd.Process.Kill()
 		<-s.ended
+	}
+}
+
+// Crash ends the server without a word to anybody: what was not on the disk is lost.
+func (s *Server) Crash() {
+	_ = s.cmd.Process.Signal(syscall.SIGQUIT) // it may have ended
+	<-s.ended
+}
+
+// Restart serves the same data at the same address again, after Stop or Crash.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	if err := s.serve(); err != nil {
+		t.Fatalf("%v:\n%s", err, s.out)
 	}
 }
 

@@ -73,7 +73,8 @@ func besideStandsAtItsOwnPlace(t *testing.T, f *fixture) {
 		t.Errorf("a part of it is there: %v", err)
 	}
 	twin := f.created("")
-	twin.Insert.ID = there.Insert.ID[:len(there.Insert.ID)-1] + "x"
+	end := len(there.Insert.ID) - 1
+	twin.Insert.ID = there.Insert.ID[:end] + map[bool]string{true: "0", false: "1"}[there.Insert.ID[end] != '0']
 	f.commit(beside(f.created("again"), twin))
 	f.get(twin.Insert.ID)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 var (
@@ -60,7 +61,7 @@ func (s *session) insert(it *item) error {
 		b := binder{st: s.putDerived}
 		b.blob(it.derived)
 		b.number(seq)
-		b.number(micros(w.DerivedUntil))
+		b.number(stored.Micros(w.DerivedUntil))
 		if err := b.exec(); err != nil {
 			return err
 		}
@@ -104,7 +105,7 @@ func (s *session) claim(it *item, seq int64) (bool, error) {
 func (s *session) holder(key []byte) (id string, live bool, err error) {
 	err = look(s.readClaim, func(st *sqlite3.Stmt) {
 		id = st.ColumnText(0)
-		live = id != "" && (st.ColumnType(1) == sqlite3.NULL || st.ColumnInt64(1) > micros(s.now))
+		live = id != "" && (st.ColumnType(1) == sqlite3.NULL || st.ColumnInt64(1) > stored.Micros(s.now))
 	}, key)
 	return id, live, err
 }
@@ -160,8 +161,8 @@ func (s *session) change(it *item) error {
 func (s *session) hand(it *item, at place) error {
 	b := binder{st: s.lease}
 	b.text(it.w.Status.LeaseOwner)
-	b.int(micros(it.w.Status.LeaseUntil))
-	b.int(micros(it.w.Status.ReadyAt))
+	b.int(stored.Micros(it.w.Status.LeaseUntil))
+	b.int(stored.Micros(it.w.Status.ReadyAt))
 	_, err := s.compare(&b, it, at)
 	return err
 }
@@ -257,11 +258,11 @@ func (s *session) append(it *item) error {
 	}
 	if len(it.bodies) > 0 {
 		// The sweep may have been here already; it has to come again.
-		if err := run(s.keepLate.Stmt, seq, micros(s.now)); err != nil {
+		if err := run(s.keepLate.Stmt, seq, stored.Micros(s.now)); err != nil {
 			return err
 		}
 		if s.conn.Changes() > 0 {
-			if err := s.listDue(dueBodies, micros(s.now), []int64{seq}); err != nil {
+			if err := s.listDue(dueBodies, stored.Micros(s.now), []int64{seq}); err != nil {
 				return err
 			}
 		}
@@ -301,10 +302,10 @@ func (it *item) id() string {
 func (s *session) bodies(it *item, seq int64) error {
 	for i := range it.bodies {
 		p, b := &it.bodies[i], binder{st: s.putBody}
-		if p.kind == ledger.BodyAnswer {
+		if p.Kind == ledger.BodyAnswer {
 			s.recent.answer(it.id())
 		}
-		b.int(slot(seq, p.kind))
+		b.int(slot(seq, p.Kind))
 		b.body(p)
 		if err := b.exec(); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // statement is a prepared statement of the writer that knows what is bound to it. Binding a text costs an
@@ -169,17 +170,17 @@ func (b *binder) status(s *ledger.Status) {
 	b.text(s.RouteKey)
 	b.text(s.ServedModel)
 	b.text(s.Tier)
-	b.int(micros(s.ReadyAt))
-	b.int(micros(s.ExpiresAt))
+	b.int(stored.Micros(s.ReadyAt))
+	b.int(stored.Micros(s.ExpiresAt))
 	b.int(s.RetryAfter.Microseconds())
 	b.text(s.LeaseOwner)
-	b.int(micros(s.LeaseUntil))
+	b.int(stored.Micros(s.LeaseUntil))
 	b.bool(s.Partial)
 	b.int(int64(s.BilledMaybe))
 	b.text(s.LastError)
 	b.int(s.UsageIn)
 	b.int(s.UsageOut)
-	b.int(micros(s.UpdatedAt))
+	b.int(stored.Micros(s.UpdatedAt))
 }
 
 // answer binds the answer's part of resultColumns.
@@ -198,7 +199,7 @@ func (b *binder) answer(a *ledger.Answer, header []byte) {
 }
 
 // inline binds inlineColumns.
-func (b *binder) inline(p *packedBody) {
+func (b *binder) inline(p *stored.Packed) {
 	if p == nil {
 		for range 5 {
 			b.null()
@@ -209,12 +210,12 @@ func (b *binder) inline(p *packedBody) {
 }
 
 // body binds bodyColumns.
-func (b *binder) body(p *packedBody) {
-	b.text(p.contentType)
-	b.bool(p.packed)
-	b.number(int64(p.size))
-	b.number(p.digest)
-	b.blob(p.data)
+func (b *binder) body(p *stored.Packed) {
+	b.text(p.ContentType)
+	b.bool(p.Packed)
+	b.number(int64(p.Size))
+	b.number(p.Digest)
+	b.blob(p.Data)
 }
 
 // run executes st with a few arguments that are all present. It is for statements outside the writer's own.

@@ -2,13 +2,11 @@ package sqlite
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 const (
@@ -19,26 +17,6 @@ const (
 	cachedUntil  = `(SELECT max(c.expires_at) FROM cached c WHERE c.slot BETWEEN 8 * i.seq AND 8 * i.seq + 7)`
 	deleteCached = `DELETE FROM cached WHERE slot BETWEEN 8 * ?1 AND 8 * ?1 + 7`
 )
-
-// checkCached refuses rows that no answer goes with, or that would fit nowhere.
-func (it *item) checkCached() error {
-	w := it.w
-	if len(w.Cached) == 0 {
-		return nil
-	}
-	if !w.Append && (!w.Settle || w.Status.Outcome != ledger.OutcomeSuccess || w.Answer == nil || !w.Answer.HasBody || !slices.ContainsFunc(w.Bodies, func(b ledger.Body) bool { return b.Kind == ledger.BodyAnswer })) {
-		return errors.New("sqlite: a row of the index over answers goes with the settling that brings the answer of a success, or is appended to it")
-	}
-	for i := range w.Cached {
-		c := &w.Cached[i]
-		if (c.Kind != ledger.CachedTemplate && c.Kind != ledger.CachedSemantic) || c.ExpiresAt.IsZero() || len(c.Data) > ledger.CachedMax {
-			return fmt.Errorf("sqlite: a row of the index over answers needs a kind, an end and at most %d bytes, has %s, %s and %d",
-				ledger.CachedMax, c.Kind, c.ExpiresAt, len(c.Data))
-		}
-		it.size += int64(len(c.Data)) + 64
-	}
-	return nil
-}
 
 // cacheKept writes the rows of an append, and refuses it where the answer that they lead to is not here.
 func (s *session) cacheKept(it *item, seq int64) (bool, error) {
@@ -62,7 +40,7 @@ func (s *session) cache(it *item, seq int64) error {
 		b.int(cachedSlot(seq, c.Kind))
 		b.blob(c.Partition[:])
 		b.blob(append([]byte{}, c.Data...)) // nothing is not NULL
-		b.number(micros(c.ExpiresAt))
+		b.number(stored.Micros(c.ExpiresAt))
 		if err := b.exec(); err != nil {
 			return err
 		}
@@ -78,8 +56,8 @@ func (l *Ledger) Cached(ctx context.Context, f ledger.CachedFilter) (rows []ledg
 	err = l.read.with(ctx, func(r *reader) error {
 		return r.each(query, args, func(st *sqlite3.Stmt) error {
 			c := ledger.Cached{CachedRef: ledger.CachedRef{Intent: st.ColumnText(1), Kind: ledger.CachedKind(st.ColumnInt64(0) & 7)},
-				Tenant: st.ColumnText(2), Workflow: st.ColumnText(3), Data: st.ColumnBlob(5, nil), ExpiresAt: fromMicros(st.ColumnInt64(6)),
-				SettledAt: fromMicros(st.ColumnInt64(7))}
+				Tenant: st.ColumnText(2), Workflow: st.ColumnText(3), Data: st.ColumnBlob(5, nil), ExpiresAt: stored.FromMicros(st.ColumnInt64(6)),
+				SettledAt: stored.FromMicros(st.ColumnInt64(7))}
 			copy(c.Partition[:], st.ColumnRawBlob(4))
 			rows = append(rows, c)
 			return nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // dueList is a row of the table due on its way through the sweep.
@@ -39,7 +40,7 @@ type dueRow struct {
 // sweepClaims removes claims whose time has come, unless they were taken over, and makes their bodies due.
 func (l *Ledger) sweepClaims(ctx context.Context, p ledger.Retention) (int64, bool, error) {
 	return l.sweepDue(ctx, p.Batch, &duty{
-		kind: dueClaims, until: micros(p.Now), column: "claim_due",
+		kind: dueClaims, until: stored.Micros(p.Now), column: "claim_due",
 		ready: func(r dueRow) int64 { return r.due },
 		changes: []change{
 			{sql: `DELETE FROM claim WHERE seq = ? AND key = ?`, keyed: true, count: true},
@@ -57,7 +58,7 @@ func (l *Ledger) sweepBodies(ctx context.Context, p ledger.Retention) (int64, bo
 	}
 	longer := (max(p.Answers, p.DeadLetter) - p.Answers) / time.Microsecond
 	return l.sweepDue(ctx, p.Batch, &duty{
-		kind: dueBodies, until: micros(p.Now.Add(-p.Answers)), column: "body_due",
+		kind: dueBodies, until: stored.Micros(p.Now.Add(-p.Answers)), column: "body_due",
 		ready: func(r dueRow) int64 {
 			ready := max(r.due, r.cached-p.Answers.Microseconds())
 			if mutant.On("sweep-forgets-the-cache") {
@@ -166,7 +167,7 @@ func (l *Ledger) dueRows(ctx context.Context, d *duty, seqs []int64) (rows []due
 		for _, seq := range seqs {
 			err := r.each(`SELECT `+claimKeyOf+`, r.settled_at, r.`+d.column+`, r.lane, `+cachedUntil+` FROM result r
 				JOIN intent i ON i.seq = r.seq WHERE r.seq = ? AND r.`+d.column+` IS NOT NULL`, []any{seq}, func(st *sqlite3.Stmt) error {
-				rows = append(rows, dueRow{settledRow{seq, digest(st.ColumnText(0)), st.ColumnInt64(1)}, st.ColumnInt64(2), st.ColumnText(3), st.ColumnInt64(4)})
+				rows = append(rows, dueRow{settledRow{seq, stored.Digest(st.ColumnText(0)), st.ColumnInt64(1)}, st.ColumnInt64(2), st.ColumnText(3), st.ColumnInt64(4)})
 				return nil
 			})
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // head is a new intent whose rows are still to be written.
@@ -70,7 +71,7 @@ func (s *session) insertHead(it *item, seq int64) error {
 	b, i := binder{st: s.putIntent}, it.w.Insert
 	b.number(seq)
 	b.unique(i.ID)
-	b.number(micros(i.CreatedAt))
+	b.number(stored.Micros(i.CreatedAt))
 	b.text(i.Tenant)
 	b.text(i.Workflow)
 	b.unique(i.Key)

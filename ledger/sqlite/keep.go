@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 	"github.com/ncruces/go-sqlite3"
 )
 
@@ -24,7 +25,7 @@ func (l *Ledger) Owners(ctx context.Context) ([]ledger.Owner, error) {
 	var out []ledger.Owner
 	err := l.read.with(ctx, func(r *reader) error {
 		return r.each(`SELECT owner, until, info FROM owner ORDER BY owner`, nil, func(st *sqlite3.Stmt) error {
-			out = append(out, ledger.Owner{ID: st.ColumnText(0), Until: fromMicros(st.ColumnInt64(1)), Info: st.ColumnBlob(2, nil)})
+			out = append(out, ledger.Owner{ID: st.ColumnText(0), Until: stored.FromMicros(st.ColumnInt64(1)), Info: st.ColumnBlob(2, nil)})
 			return nil
 		})
 	})
@@ -36,7 +37,7 @@ func (l *Ledger) times(ctx context.Context, query string, args ...any) (map[stri
 	out := map[string]time.Time{}
 	err := l.read.with(ctx, func(r *reader) error {
 		return r.each(query, args, func(st *sqlite3.Stmt) error {
-			out[st.ColumnText(0)] = fromMicros(st.ColumnInt64(1))
+			out[st.ColumnText(0)] = stored.FromMicros(st.ColumnInt64(1))
 			return nil
 		})
 	})
@@ -47,7 +48,7 @@ func (l *Ledger) times(ctx context.Context, query string, args ...any) (map[stri
 func (l *Ledger) Cooldown(ctx context.Context, route string, until time.Time, reason string) (time.Time, error) {
 	var now time.Time
 	err := l.inWriter(ctx, func(s *session) error {
-		return readOnce(s.conn, func(st *sqlite3.Stmt) { now = fromMicros(st.ColumnInt64(0)) },
+		return readOnce(s.conn, func(st *sqlite3.Stmt) { now = stored.FromMicros(st.ColumnInt64(0)) },
 			`INSERT INTO cooldown (route, until, reason) VALUES (?, ?, ?)
 			ON CONFLICT (route) DO UPDATE SET reason = iif(excluded.until > until, excluded.reason, reason),
 			until = max(until, excluded.until) RETURNING until`, route, until, reason)

@@ -37,17 +37,17 @@ func dispatchedWrite(l *Ledger, key string) *ledger.Write {
 	w := benchClaim(l)
 	w.Insert.Key, w.ClaimKey = key, key
 	w.Events = []ledger.Event{
-		{At: l.Now(), Kind: eventTransition, To: ledger.Created},
-		{At: l.Now(), Kind: eventTransition, From: ledger.Created, To: ledger.Dispatched},
-		{At: l.Now(), Kind: eventAttempt, Attempt: 1, Route: "r"},
+		{At: l.Now(), Kind: "transition", To: ledger.Created},
+		{At: l.Now(), Kind: "transition", From: ledger.Created, To: ledger.Dispatched},
+		{At: l.Now(), Kind: "attempt", Attempt: 1, Route: "r"},
 	}
 	return w
 }
 
 func confirmedWrite(l *Ledger, w *ledger.Write) *ledger.Write {
 	c := &ledger.Write{ID: w.Insert.ID, Version: 1, Status: w.Status, HeldKey: w.ClaimKey, Events: []ledger.Event{
-		{At: l.Now(), Kind: eventAttemptEnd, Attempt: 1, End: ledger.AttemptSuccess, Status: 200},
-		{At: l.Now(), Kind: eventTransition, From: ledger.Dispatched, To: ledger.Confirmed},
+		{At: l.Now(), Kind: "attempt_end", Attempt: 1, End: ledger.AttemptSuccess, Status: 200},
+		{At: l.Now(), Kind: "transition", From: ledger.Dispatched, To: ledger.Confirmed},
 	}}
 	c.Status.Version, c.Status.State, c.Status.Outcome, c.Status.UpdatedAt = 2, ledger.Confirmed, ledger.OutcomeSuccess, l.Now()
 	return c
@@ -58,7 +58,7 @@ func settledWrite(l *Ledger, c *ledger.Write, body string) *ledger.Write {
 		Claim: ledger.ClaimKeep, ClaimUntil: l.Now().Add(time.Hour),
 		Answer: &ledger.Answer{HTTPStatus: 200, HasBody: true},
 		Bodies: []ledger.Body{{Kind: ledger.BodyAnswer, Data: []byte(body)}},
-		Events: []ledger.Event{{At: l.Now(), Kind: eventTransition, From: ledger.Confirmed, To: ledger.Settled}},
+		Events: []ledger.Event{{At: l.Now(), Kind: "transition", From: ledger.Confirmed, To: ledger.Settled}},
 	}
 	s.Status.Version, s.Status.State, s.Status.UpdatedAt = 3, ledger.Settled, l.Now()
 	return s
@@ -123,7 +123,7 @@ func (w *witness) check(t testing.TB, l *Ledger) (lost int) {
 func lawful(t testing.TB, cfg Config) {
 	t.Helper()
 	cfg.Hook, cfg.Logger = nil, nil
-	found, err := verify(context.Background(), cfg)
+	found, err := check(context.Background(), cfg)
 	if err != nil {
 		t.Fatalf("verify: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 const (
@@ -77,10 +78,10 @@ func listQuery(f ledger.Filter) (string, []any) {
 		w.and("i.job_id IS NOT NULL")
 	}
 	if !f.OlderThan.IsZero() {
-		w.and("i.created_at < ?", micros(f.OlderThan))
+		w.and("i.created_at < ?", stored.Micros(f.OlderThan))
 	}
 	if !f.NewerThan.IsZero() {
-		w.and("i.created_at > ?", micros(f.NewerThan))
+		w.and("i.created_at > ?", stored.Micros(f.NewerThan))
 		w.and(seq+" >= ?", f.NewerThan.UnixMilli()<<12) // a place begins with its id's time: behind it the walk ends
 	}
 	if f.Before != "" {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // unavailable wraps a native error for callers that branch on the port's sentinels.
@@ -226,7 +227,7 @@ func bindAll(st *sqlite3.Stmt, args ...any) error {
 		case []byte:
 			err = st.BindBlob(i+1, v)
 		case time.Time:
-			err = st.BindInt64(i+1, micros(v))
+			err = st.BindInt64(i+1, stored.Micros(v))
 		default:
 			err = fmt.Errorf("sqlite: cannot bind a %T", a)
 		}

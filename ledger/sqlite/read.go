@@ -12,6 +12,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // The two ways to a record: any intent, and an unsettled one by its small row. The latter joins no result, by a key
@@ -42,7 +43,7 @@ func (c *columnReader) text() string { c.n++; return c.st.ColumnText(c.n - 1) }
 func (c *columnReader) int() int64   { c.n++; return c.st.ColumnInt64(c.n - 1) }
 func (c *columnReader) bool() bool   { return c.int() != 0 }
 func (c *columnReader) time() time.Time {
-	return fromMicros(c.int())
+	return stored.FromMicros(c.int())
 }
 
 func scanRecord(st *sqlite3.Stmt) (*ledger.Record, error) {
@@ -146,7 +147,7 @@ const liveClaim = ` WHERE i.seq = (SELECT c.seq FROM claim c WHERE c.key = ?)
 
 // Holder implements ledger.Ledger.
 func (l *Ledger) Holder(ctx context.Context, key string) (*ledger.Record, error) {
-	return l.record(ctx, selectRecord+fromAny+liveClaim, digest(key), l.Now())
+	return l.record(ctx, selectRecord+fromAny+liveClaim, stored.Digest(key), l.Now())
 }
 
 // peekHolder is the check of the mutant "check-then-set".
@@ -161,7 +162,7 @@ func (l *Ledger) peekHolder(w *ledger.Write) bool {
 // Derived implements ledger.Ledger.
 func (l *Ledger) Derived(ctx context.Context, key string, limit int) ([]*ledger.Record, error) {
 	return l.records(ctx, selectRecord+fromAny+`WHERE i.seq IN (SELECT d.seq FROM derived d
-		WHERE d.key = ? AND d.until > ?) ORDER BY i.seq DESC LIMIT ?`, digest(key), l.Now(), limit)
+		WHERE d.key = ? AND d.until > ?) ORDER BY i.seq DESC LIMIT ?`, stored.Digest(key), l.Now(), limit)
 }
 
 // DerivedKeys implements ledger.KeyFilter. A part of each digest is enough where a false match costs one read.
@@ -178,7 +179,7 @@ func (l *Ledger) DerivedKeys(ctx context.Context, limit int) (func(key string) b
 	}
 	slices.Sort(held)
 	return func(key string) bool {
-		_, found := slices.BinarySearch(held, binary.BigEndian.Uint64(digest(key)))
+		_, found := slices.BinarySearch(held, binary.BigEndian.Uint64(stored.Digest(key)))
 		return found
 	}, nil
 }
@@ -195,7 +196,7 @@ func (l *Ledger) History(ctx context.Context, id string) ([]ledger.Event, error)
 			ORDER BY 1, 2`, byID(id),
 			func(st *sqlite3.Stmt) (err error) {
 				found = true
-				out, err = decodeEvents(out, st.ColumnRawText(2))
+				out, err = stored.DecodeEvents(out, st.ColumnRawText(2))
 				return err
 			})
 	})
@@ -214,12 +215,12 @@ func (l *Ledger) Body(ctx context.Context, id string, kind ledger.BodyKind) (*le
 	var b *ledger.Body
 	err := l.read.with(ctx, func(r *reader) error {
 		return r.each(bodyQuery, byID(id, int(kind&7)), func(st *sqlite3.Stmt) (err error) {
-			p := packedBody{kind: kind, contentType: st.ColumnText(0), packed: st.ColumnBool(1), size: st.ColumnInt(2),
-				digest: st.ColumnInt64(3)}
-			if p.data = st.ColumnRawBlob(4); !p.packed {
-				p.data = append([]byte{}, p.data...)
+			p := stored.Packed{Kind: kind, ContentType: st.ColumnText(0), Packed: st.ColumnBool(1), Size: st.ColumnInt(2),
+				Digest: st.ColumnInt64(3)}
+			if p.Data = st.ColumnRawBlob(4); !p.Packed {
+				p.Data = append([]byte{}, p.Data...)
 			}
-			b, err = unpack(p)
+			b, err = stored.Unpack(p)
 			return err
 		})
 	})

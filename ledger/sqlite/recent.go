@@ -1,32 +1,16 @@
 package sqlite
 
 import (
-	"crypto/sha256"
 	"strings"
 
 	"github.com/ncruces/go-sqlite3"
+
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
-
-// digestSize is enough that no two keys will ever share a digest; the keys themselves carry a hash of this size.
-const digestSize = 16
-
-// digest stands for a key in claim and derived.
-func digest(key string) []byte {
-	sum := sha256.Sum256([]byte(key))
-	return sum[:digestSize:digestSize]
-}
-
-// digestOf is nil when there is no key.
-func digestOf(key string) []byte {
-	if key == "" {
-		return nil
-	}
-	return digest(key)
-}
 
 // sqlDigest is digest for the queries that check the store.
 func sqlDigest(ctx sqlite3.Context, arg ...sqlite3.Value) {
-	ctx.ResultBlob(digest(arg[0].Text()))
+	ctx.ResultBlob(stored.Digest(arg[0].Text()))
 }
 
 // sqlPlace is placeOf, likewise.

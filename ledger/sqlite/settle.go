@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 // result is a row of the table result that is still to be written.
@@ -25,11 +26,11 @@ func (s *session) settle(it *item, p place, events []byte) error {
 	if at.IsZero() {
 		at = s.now
 	}
-	r := result{it: it, seq: p.seq, events: events, at: micros(at), bodiesAt: micros(at)}
+	r := result{it: it, seq: p.seq, events: events, at: stored.Micros(at), bodiesAt: stored.Micros(at)}
 	switch {
 	case it.claim == nil || !p.claimed:
 	case w.Claim == ledger.ClaimKeep && !w.ClaimUntil.IsZero():
-		r.until, r.bodiesAt = micros(w.ClaimUntil), 0
+		r.until, r.bodiesAt = stored.Micros(w.ClaimUntil), 0
 	default:
 		if err := run(s.dropClaim.Stmt, it.claim, p.seq); err != nil {
 			return err
@@ -38,7 +39,7 @@ func (s *session) settle(it *item, p place, events []byte) error {
 	s.results = append(s.results, r)
 	if it.inline != nil && w.Version > 1 && (p.batch == 0 || p.answered) {
 		// Of an answer that an earlier change left in a row of its own, or may have.
-		if err := run(s.dropBody.Stmt, slot(p.seq, it.inline.kind)); err != nil {
+		if err := run(s.dropBody.Stmt, slot(p.seq, it.inline.Kind)); err != nil {
 			return err
 		}
 	}

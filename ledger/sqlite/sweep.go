@@ -9,6 +9,7 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 const (
@@ -71,7 +72,7 @@ type settledRow struct {
 func (l *Ledger) settledRows(ctx context.Context, query string, args ...any) (rows []settledRow, err error) {
 	err = l.read.with(ctx, func(r *reader) error {
 		return r.each(query, args, func(st *sqlite3.Stmt) error {
-			rows = append(rows, settledRow{st.ColumnInt64(0), digest(st.ColumnText(1)), st.ColumnInt64(2)})
+			rows = append(rows, settledRow{st.ColumnInt64(0), stored.Digest(st.ColumnText(1)), st.ColumnInt64(2)})
 			return nil
 		})
 	})
@@ -193,8 +194,8 @@ func (l *Ledger) agedIntents(ctx context.Context, p ledger.Retention) (rows []se
 	if p.Rows <= 0 {
 		return nil, nil
 	}
-	young, now := micros(p.Now.Add(-p.Rows)), micros(p.Now)
-	dead := micros(p.Now.Add(-max(p.Rows, p.DeadLetter)))
+	young, now := stored.Micros(p.Now.Add(-p.Rows)), stored.Micros(p.Now)
+	dead := stored.Micros(p.Now.Add(-max(p.Rows, p.DeadLetter)))
 	err = l.read.with(ctx, func(r *reader) error {
 		st, err := r.prepared(`SELECT i.seq, ` + claimKeyOf + `, i.created_at, r.settled_at, r.claim_until, r.lane, ` + cachedUntil + `
 			FROM intent i LEFT JOIN result r ON r.seq = i.seq ORDER BY i.seq`)
@@ -207,7 +208,7 @@ func (l *Ledger) agedIntents(ctx context.Context, p ledger.Retention) (rows []se
 			if !settled || at > young || st.ColumnInt64(4) > now || st.ColumnInt64(6) > now || at > dead && st.ColumnText(5) == laneDeadLetter {
 				continue
 			}
-			rows = append(rows, settledRow{st.ColumnInt64(0), digest(st.ColumnText(1)), at})
+			rows = append(rows, settledRow{st.ColumnInt64(0), stored.Digest(st.ColumnText(1)), at})
 		}
 		return st.Err()
 	})

@@ -7,28 +7,20 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
+	"github.com/holdfast-ai/holdfast/ledger/internal/verify"
 )
 
 // Violation is one row that breaks an invariant of the log.
-type Violation struct {
-	Rule   string `json:"rule"`   // the invariant's name
-	Intent string `json:"intent"` // id of the intent, or what else names the row
-	Detail string `json:"detail"`
-}
-
-// String is the violation as a line for people.
-func (v Violation) String() string { return v.Rule + ": " + v.Intent + ": " + v.Detail }
-
-// verifyMax bounds the violations that are returned: a file that is broken throughout is told by its first ones.
-const verifyMax = 1000
+type Violation = verify.Violation
 
 // Verify re-checks every invariant of the store at path and returns the rows that break one. It reads beside a
 // running engine and changes nothing. An error means that the store could not be read, not that it is wrong.
 func Verify(ctx context.Context, path string) ([]Violation, error) {
-	return verify(ctx, Config{Path: path})
+	return check(ctx, Config{Path: path})
 }
 
-func verify(ctx context.Context, cfg Config) ([]Violation, error) {
+func check(ctx context.Context, cfg Config) ([]Violation, error) {
 	cfg.ReadOnly = true
 	l, err := Open(ctx, cfg)
 	if err != nil {
@@ -49,18 +41,12 @@ func verify(ctx context.Context, cfg Config) ([]Violation, error) {
 		defer r.conn.Exec(`ROLLBACK`)
 		return v.run(r)
 	})
-	return v.found, err
+	return v.Found, err
 }
 
 type verifier struct {
-	l     *Ledger
-	found []Violation
-}
-
-func (v *verifier) report(rule, id, detail string) {
-	if len(v.found) < verifyMax {
-		v.found = append(v.found, Violation{rule, id, detail})
-	}
+	verify.Report
+	l *Ledger
 }
 
 func (v *verifier) run(r *reader) error {
@@ -74,7 +60,7 @@ func (v *verifier) run(r *reader) error {
 			err = bindAll(st, now)
 		}
 		for err == nil && st.Step() {
-			v.report(c.rule, st.ColumnText(0), st.ColumnText(1))
+			v.Add(c.rule, st.ColumnText(0), st.ColumnText(1))
 		}
 		if err == nil {
 			err = st.Err()
@@ -99,7 +85,7 @@ func (v *verifier) due(r *reader) error {
 		seqs, ok := readSeqs(st.ColumnInt64(2), st.ColumnRawBlob(3))
 		kind := listed[st.ColumnInt64(0)]
 		if !ok || kind == nil {
-			v.report("due", fmt.Sprintf("list of %s", fromMicros(st.ColumnInt64(1))), "cannot be read")
+			v.Add("due", fmt.Sprintf("list of %s", stored.FromMicros(st.ColumnInt64(1))), "cannot be read")
 			return nil
 		}
 		for _, seq := range seqs {
@@ -114,10 +100,10 @@ func (v *verifier) due(r *reader) error {
 		WHERE r.claim_due IS NOT NULL OR r.body_due IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
 		seq := st.ColumnInt64(1)
 		if st.ColumnBool(2) && !listed[dueClaims][seq] {
-			v.report("due", st.ColumnText(0), "its claim will end, and no sweep will find it")
+			v.Add("due", st.ColumnText(0), "its claim will end, and no sweep will find it")
 		}
 		if st.ColumnBool(3) && !listed[dueBodies][seq] {
-			v.report("due", st.ColumnText(0), "its bodies will be due, and no sweep will find them")
+			v.Add("due", st.ColumnText(0), "its bodies will be due, and no sweep will find them")
 		}
 		return nil
 	})
@@ -127,11 +113,11 @@ func (v *verifier) due(r *reader) error {
 func (v *verifier) bodies(r *reader) error {
 	return r.each(`SELECT slot, `+bodyColumns+` FROM body
 		UNION ALL SELECT 8 * seq + 2, `+inlineColumns+` FROM result WHERE body_data IS NOT NULL`, nil, func(st *sqlite3.Stmt) error {
-		p := packedBody{contentType: st.ColumnText(1), packed: st.ColumnBool(2), size: st.ColumnInt(3),
-			digest: st.ColumnInt64(4), data: st.ColumnRawBlob(5)}
-		if _, err := unpack(p); err != nil {
+		p := stored.Packed{ContentType: st.ColumnText(1), Packed: st.ColumnBool(2), Size: st.ColumnInt(3),
+			Digest: st.ColumnInt64(4), Data: st.ColumnRawBlob(5)}
+		if _, err := stored.Unpack(p); err != nil {
 			slot := st.ColumnInt64(0)
-			v.report("body", fmt.Sprintf("seq %d, kind %d", slot>>3, slot&7), err.Error())
+			v.Add("body", fmt.Sprintf("seq %d, kind %d", slot>>3, slot&7), err.Error())
 		}
 		return nil
 	})
@@ -140,35 +126,36 @@ func (v *verifier) bodies(r *reader) error {
 // histories reads every intent's events, in order, against its status. The three sources are each in the order of
 // their keys, so that SQLite merges them and sorts nothing.
 func (v *verifier) histories(r *reader) error {
-	h := &verifyHistory{}
+	h, at := &verify.History{Orphan: true}, int64(0)
 	err := r.each(`SELECT seq, 1, 0, events FROM intent UNION ALL SELECT seq, version, n, events FROM event
 		UNION ALL SELECT seq, version, 0, events FROM result ORDER BY 1, 2, 3`, nil, func(st *sqlite3.Stmt) error {
-		if seq := st.ColumnInt64(0); seq != h.seq {
-			h.judge(v)
+		if seq := st.ColumnInt64(0); seq != at {
+			h.Judge(&v.Report)
 			var err error
 			if h, err = startHistory(r, seq); err != nil {
 				return err
 			}
+			at = seq
 		}
-		h.read(v, st.ColumnInt64(1), st.ColumnInt64(2), st.ColumnRawText(3))
+		h.Read(&v.Report, st.ColumnInt64(1), st.ColumnInt64(2), st.ColumnRawText(3))
 		return nil
 	})
-	h.judge(v)
+	h.Judge(&v.Report)
 	return err
 }
 
 // startHistory reads what the status of an intent says.
-func startHistory(r *reader, seq int64) (*verifyHistory, error) {
-	h := &verifyHistory{seq: seq, orphan: true}
+func startHistory(r *reader, seq int64) (*verify.History, error) {
+	h := &verify.History{Orphan: true}
 	err := r.each(`SELECT i.id, coalesce(o.state, r.state), coalesce(o.attempt, r.attempt, 0),
 			coalesce(o.billed_maybe, r.billed_maybe, 0), i.parent_id IS NOT NULL,
 			coalesce(o.version, r.version), coalesce(o.outcome, r.outcome, 0), o.ready_at IS NOT NULL
 		FROM intent i LEFT JOIN open o ON o.seq = i.seq LEFT JOIN result r ON r.seq = i.seq WHERE i.seq = ?`,
 		[]any{seq}, func(st *sqlite3.Stmt) error {
-			h.orphan = false // else another check reports it
-			h.id, h.state = st.ColumnText(0), ledger.State(st.ColumnInt(1))
-			h.attempt, h.billed, h.heir = st.ColumnInt(2), st.ColumnInt(3), st.ColumnBool(4)
-			h.version, h.outcome, h.waits = st.ColumnInt64(5), ledger.Outcome(st.ColumnInt(6)), st.ColumnBool(7)
+			h.Orphan = false // else another check reports it
+			h.Status = verify.Status{ID: st.ColumnText(0), State: ledger.State(st.ColumnInt(1)), Attempt: st.ColumnInt(2),
+				Billed: st.ColumnInt(3), Heir: st.ColumnBool(4), Version: st.ColumnInt64(5), Outcome: ledger.Outcome(st.ColumnInt(6)),
+				Waits: st.ColumnBool(7)}
 			return nil
 		})
 	return h, err

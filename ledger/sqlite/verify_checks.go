@@ -1,9 +1,9 @@
 package sqlite
 
-// check is an invariant as a query for the rows that break it: a name for the row, and what is wrong with it.
-type check struct{ rule, sql string }
+// invariant is an invariant as a query for the rows that break it: a name for the row, and what is wrong with it.
+type invariant struct{ rule, sql string }
 
-var checks = []check{
+var checks = []invariant{
 	{"meta", `SELECT w.value, 'is not in the store: it was not made by this program, or it is damaged' FROM json_each('["env", "created"]') w
 		LEFT JOIN meta m ON m.name = w.value WHERE coalesce(m.value, '') = ''`},
 	{"secret", `SELECT w.value, 'is lost or cut: tenants, and the keys that far sides know, would change with a new one; restore the store'

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
 const (
@@ -334,7 +335,7 @@ func (l *Ledger) startClock(ctx context.Context) (*clock, error) {
 			if err != nil {
 				return err
 			}
-			if t := fromMicros(us); t.After(last) {
+			if t := stored.FromMicros(us); t.After(last) {
 				last = t
 			}
 		}

@@ -1,9 +1,10 @@
-package sqlite
+package stored
 
 import (
 	"bytes"
 	"encoding/json"
 	"hash/crc32"
+	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -31,13 +32,13 @@ func TestEventsAreJSON(t *testing.T) {
 			}
 		})
 		events := rapid.SliceOfN(event, 1, 4).Draw(t, "events")
-		text, err := appendEvents(nil, events)
+		text, err := AppendEvents(nil, events)
 		if err != nil {
 			t.Fatal(err)
 		}
 		// What the first says for all is left out; of the rest nothing differs from encoding/json.
 		for i := range events {
-			alone, err := appendEvents(nil, events[i:i+1])
+			alone, err := AppendEvents(nil, events[i:i+1])
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -50,7 +51,7 @@ func TestEventsAreJSON(t *testing.T) {
 				t.Fatalf("wrote %s, encoding/json writes %s", alone, oracle)
 			}
 		}
-		back, err := decodeEvents(nil, text)
+		back, err := DecodeEvents(nil, text)
 		if err != nil || !cmp.Equal(events, back) {
 			t.Fatalf("read back %v, %v", cmp.Diff(events, back), err)
 		}
@@ -62,8 +63,8 @@ func TestHeadersAreJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := rapid.MapOf(rapid.String(), rapid.SliceOfN(rapid.String(), 1, 3)).Draw(t, "header")
 		var got map[string][]string
-		if err := json.Unmarshal(appendHeader(nil, want), &got); err != nil || !cmp.Equal(got, want) {
-			t.Fatalf("wrote %s: %v", appendHeader(nil, want), err)
+		if err := json.Unmarshal(AppendHeader(nil, want), &got); err != nil || !cmp.Equal(got, want) {
+			t.Fatalf("wrote %s: %v", AppendHeader(nil, want), err)
 		}
 	})
 }
@@ -73,7 +74,7 @@ func TestChecksum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kind, data := rapid.String().Draw(t, "type"), rapid.SliceOf(rapid.Byte()).Draw(t, "data")
 		want := int64(crc32.Checksum(slices.Concat([]byte(kind), []byte{0}, data), crc32.MakeTable(crc32.Castagnoli))) | 1<<32
-		if got := checksum(kind, data); got != want {
+		if got := Checksum(kind, data); got != want {
 			t.Fatalf("%x, want %x", got, want)
 		}
 	})
@@ -84,20 +85,27 @@ func TestBodiesArePacked(t *testing.T) {
 		data   []byte
 		packed bool
 	}{
-		"empty": {nil, false}, "small": {bytes.Repeat([]byte("a"), packOver), false},
-		"large": {bytes.Repeat([]byte("a"), packOver+1), true}, "noise": {randomBytes(50_000), false},
+		"empty": {nil, false}, "small": {bytes.Repeat([]byte("a"), PackOver), false},
+		"large": {bytes.Repeat([]byte("a"), PackOver+1), true}, "noise": {randomBytes(50_000), false},
 	} {
-		p := pack(&ledger.Body{Kind: ledger.BodyAnswer, Data: c.data})
-		if p.packed != c.packed {
-			t.Errorf("%s: packed = %t", name, p.packed)
+		p := Pack(&ledger.Body{Kind: ledger.BodyAnswer, Data: c.data})
+		if p.Packed != c.packed {
+			t.Errorf("%s: packed = %t", name, p.Packed)
 		}
-		if b, err := unpack(p); err != nil || !bytes.Equal(b.Data, c.data) {
+		if b, err := Unpack(p); err != nil || !bytes.Equal(b.Data, c.data) {
 			t.Errorf("%s: came back as %d bytes, %v", name, len(b.Data), err)
 		}
 	}
-	p := pack(&ledger.Body{Kind: ledger.BodyAnswer, Data: bytes.Repeat([]byte("a"), 10_000)})
-	p.data = p.data[:len(p.data)/2]
-	if _, err := unpack(p); err == nil {
+	p := Pack(&ledger.Body{Kind: ledger.BodyAnswer, Data: bytes.Repeat([]byte("a"), 10_000)})
+	p.Data = p.Data[:len(p.Data)/2]
+	if _, err := Unpack(p); err == nil {
 		t.Error("half a body was unpacked")
 	}
+}
+
+// randomBytes do not compress.
+func randomBytes(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // it never fails
+	return b
 }

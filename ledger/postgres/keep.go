@@ -1,0 +1,96 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
+)
+
+// Beat implements ledger.Ledger.
+func (l *Ledger) Beat(ctx context.Context, o ledger.Owner) error {
+	return l.exec(ctx, `INSERT INTO owner (owner, until, info) VALUES ($1, $2, $3)
+		ON CONFLICT (owner) DO UPDATE SET until = excluded.until, info = excluded.info`, o.ID, stored.Micros(o.Until), o.Info)
+}
+
+// exec runs one statement in a transaction of its own.
+func (l *Ledger) exec(ctx context.Context, sql string, args ...any) error {
+	return l.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, sql, args...)
+		return err
+	})
+}
+
+// Owners implements ledger.Ledger.
+func (l *Ledger) Owners(ctx context.Context) (out []ledger.Owner, err error) {
+	err = l.rows(ctx, func(r pgx.Rows) error {
+		var o ledger.Owner
+		var until int64
+		err := r.Scan(&o.ID, &until, &o.Info)
+		o.Until = stored.FromMicros(until)
+		out = append(out, o)
+		return err
+	}, `SELECT owner, until, info FROM owner ORDER BY owner COLLATE "C"`)
+	return out, err
+}
+
+// Cooldown implements ledger.Ledger.
+func (l *Ledger) Cooldown(ctx context.Context, route string, until time.Time, reason string) (time.Time, error) {
+	var now int64
+	err := l.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `INSERT INTO cooldown AS c (route, until, reason) VALUES ($1, $2, $3)
+			ON CONFLICT (route) DO UPDATE SET reason = CASE WHEN excluded.until > c.until THEN excluded.reason ELSE c.reason END,
+			until = greatest(c.until, excluded.until) RETURNING until`, clean(route), stored.Micros(until), clean(reason)).Scan(&now)
+	})
+	return stored.FromMicros(now), err
+}
+
+// ClearCooldown implements ledger.Ledger.
+func (l *Ledger) ClearCooldown(ctx context.Context, route string) error {
+	return l.exec(ctx, `DELETE FROM cooldown WHERE route = $1`, clean(route))
+}
+
+// Cooldowns implements ledger.Ledger.
+func (l *Ledger) Cooldowns(ctx context.Context) (map[string]time.Time, error) {
+	out := map[string]time.Time{}
+	err := l.rows(ctx, func(r pgx.Rows) error {
+		var route string
+		var until int64
+		err := r.Scan(&route, &until)
+		out[route] = stored.FromMicros(until)
+		return err
+	}, `SELECT route, until FROM cooldown WHERE until > $1`, stored.Micros(l.Now()))
+	return out, err
+}
+
+// PutPolicy implements ledger.Ledger.
+func (l *Ledger) PutPolicy(ctx context.Context, revision string, text []byte) error {
+	return l.exec(ctx, `INSERT INTO policy (revision, text, first_at) VALUES ($1, $2, $3) ON CONFLICT (revision) DO NOTHING`,
+		clean(revision), append([]byte{}, text...), stored.Micros(l.Now()))
+}
+
+// Secret implements ledger.Ledger.
+func (l *Ledger) Secret(ctx context.Context, name string) (secret []byte, err error) {
+	err = l.rows(ctx, func(r pgx.Rows) error { return r.Scan(&secret) }, `SELECT value FROM secret WHERE name = $1`, name)
+	if err != nil || secret != nil {
+		return secret, err
+	}
+	err = l.inTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+		secret, err = makeSecret(ctx, tx, name)
+		return err
+	})
+	return secret, err
+}
+
+// Env is the environment that the store is stamped with; it is part of every key in it.
+func (l *Ledger) Env(ctx context.Context) (env string, err error) {
+	err = l.rows(ctx, func(r pgx.Rows) error { return r.Scan(&env) }, `SELECT value FROM meta WHERE name = 'env'`)
+	if err == nil && env == "" {
+		err = l.unavailable(errors.New("the store has no env"))
+	}
+	return env, err
+}
