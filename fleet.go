@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/fleet"
 	"github.com/holdfast-ai/holdfast/internal/pause"
-	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // fleetService is what an engine is among those on its store.
@@ -22,6 +22,7 @@ type fleetService struct {
 	started   time.Time    // ledger time
 	address   atomic.Pointer[string]
 	leaving   atomic.Bool // told to stop
+	over      atomic.Bool // has stopped: its last heartbeat says so
 }
 
 // shared says that other engines may work on the store beside this one.
@@ -50,7 +51,8 @@ func (e *Engine) startFleet(ctx context.Context) error {
 func (e *Engine) ownerInfo() []byte { return e.selfInfo().Encode() }
 
 func (e *Engine) selfInfo() fleet.Info {
-	i := fleet.Info{Version: fleet.Version(), StartedAt: e.fleet.started, BeatAt: e.ledger.Now(), Draining: e.fleet.leaving.Load()}
+	i := fleet.Info{Version: fleet.Version(), StartedAt: e.fleet.started, BeatAt: e.ledger.Now(), Draining: e.fleet.leaving.Load(), Ended: e.fleet.over.Load()}
+	i.Draining = i.Draining && !i.Ended
 	if a := e.fleet.address.Load(); a != nil {
 		i.Address = *a
 	}
@@ -62,7 +64,12 @@ func (e *Engine) heartbeat() func() error {
 	if !e.shared() {
 		return nil
 	}
-	return e.log.Current
+	return func() error {
+		if !e.log.Current() {
+			return intent.ErrLeaseOver
+		}
+		return nil
+	}
 }
 
 // reachable notes by which address others reach the data plane: as configured, or where it listens on one address.
@@ -128,23 +135,12 @@ func (e *Engine) leave(ctx context.Context) {
 	}
 }
 
-// ended says that this engine is over and holds nothing, so that nobody waits for its heartbeat to run out. Behind it nothing is
-// written any more.
+// ended closes what this engine has of the others, behind the log.
 func (e *Engine) ended() {
 	if e.fleet.directory != nil {
 		e.fleet.directory.Close()
 	}
 	if e.fleet.peers != nil {
 		e.fleet.peers.Close()
-	}
-	if e.fleet.started.IsZero() || !e.shared() {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), sayWait)
-	defer cancel()
-	i := e.selfInfo()
-	i.Draining, i.Ended = false, true
-	if err := e.ledger.Beat(ctx, ledger.Owner{ID: e.log.Owner(), Until: e.ledger.Now(), Info: i.Encode()}); err != nil {
-		e.logger.Warn("the other replicas do not hear that this one has stopped; its last heartbeat tells them in a while", "error", err)
 	}
 }

@@ -143,7 +143,7 @@ func (fl *flight) notBegun(ctx context.Context) error {
 	if ctx.Err() != nil && fl.attached() == 1 {
 		return context.Cause(ctx)
 	}
-	return nil
+	return fl.op.Sending()
 }
 
 func (fl *flight) fly(ctx context.Context, fn work) {

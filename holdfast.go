@@ -125,6 +125,9 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("store: count what is not settled: %w", err)
 	}
 	e.meter.Seed(counts) // what recovery moves is told of as a change
+	if err = e.log.Alive(ctx); err != nil {
+		return fmt.Errorf("store: heartbeat: %w", err)
+	}
 	if err = e.recover(ctx); err != nil {
 		return err
 	}
@@ -291,6 +294,7 @@ func (e *Engine) close() error {
 		e.routes.Close()
 	}
 	if e.log != nil {
+		e.fleet.over.Store(true)
 		e.log.Close()
 		e.ended()
 	}
@@ -302,6 +306,9 @@ func (e *Engine) close() error {
 
 // sweepEvery is how often retention looks for what is no longer kept.
 const sweepEvery = time.Minute
+
+// sweepAnyway is every how many turns of its own an engine sweeps although another one is there for it, which may be stuck.
+const sweepAnyway = 10
 
 func (e *Engine) runBackground() error {
 	ctx, stop := context.WithCancel(context.Background())
@@ -322,11 +329,15 @@ func (e *Engine) runBackground() error {
 func (e *Engine) sweep(ctx context.Context) {
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
+	turn := 0
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if turn++; !e.log.First("sweep") && turn%sweepAnyway != 0 {
+			continue
 		}
 		r := e.config().Retention
 		for more := true; more && ctx.Err() == nil; {

@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -225,11 +226,23 @@ type change struct {
 func (o *Op) change(now time.Time) *change {
 	c := &change{op: o, now: now}
 	c.st = &c.w.Status
+	if mutant.On("lease-without-fence") {
+		o.overrule()
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	c.w.Status, c.before, c.running, c.end0 = o.st, o.st.Version, o.running, endOf(&o.st)
 	c.w.Events = append(c.few[:0], o.untold...)
 	return c
+}
+
+// overrule is a mutant: it takes the version that is on record now for its own, whoever made it.
+func (o *Op) overrule() {
+	if r, err := o.log.ledger.Get(context.Background(), o.head.ID); err == nil {
+		o.mu.Lock()
+		o.st.Version = r.Version
+		o.mu.Unlock()
+	}
 }
 
 // step moves the status along one arrow and writes down why.
@@ -241,6 +254,9 @@ func (c *change) step(s step, e ledger.Event) {
 	if err != nil {
 		c.err = err
 		return
+	}
+	if c.st.State == ledger.Unknown && to != ledger.Unknown { // whoever looked for it need not any more
+		c.st.LeaseOwner, c.st.LeaseUntil = "", time.Time{}
 	}
 	e.Kind, e.From, e.To = "transition", c.st.State, to
 	c.st.State = to

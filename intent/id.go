@@ -12,6 +12,14 @@ import (
 // 12 bits of rand_a are a counter, and the time never steps back.
 type ids struct{ last atomic.Uint64 }
 
+// IDAt is before every id that is made at a time, and behind every one of before.
+func IDAt(t time.Time) string {
+	var u [16]byte
+	binary.BigEndian.PutUint64(u[:8], uint64(max(t.UnixMilli(), 0))<<16|0x7000)
+	u[8] = 2 << 6
+	return textOf(u)
+}
+
 func (g *ids) next(now time.Time) string {
 	stamp := uint64(now.UnixMilli()) << 12
 	for {
@@ -26,6 +34,10 @@ func (g *ids) next(now time.Time) string {
 	var u [16]byte
 	binary.BigEndian.PutUint64(u[:8], stamp>>12<<16|0x7000|stamp&0xfff)
 	binary.BigEndian.PutUint64(u[8:], rand.Uint64()&^(3<<62)|2<<62)
+	return textOf(u)
+}
+
+func textOf(u [16]byte) string {
 	var text [36]byte
 	for i, at, from := 0, 0, 0; i < 5; i++ {
 		n := [5]int{4, 2, 2, 2, 6}[i]

@@ -26,6 +26,9 @@ func Parked(lane string) bool { return lane == LaneReview || lane == LaneDead }
 // kills its worker is found leased, and its crash is counted (semantics 10). ledger.ErrStale says that somebody else
 // has it.
 func (o *Op) Lease() error {
+	if err := o.log.fence(); err != nil {
+		return err
+	}
 	c := o.change(o.log.ledger.Now())
 	c.require(!c.running && o.head.JobID != "" && c.st.LeaseOwner == "" && !Parked(c.st.Lane), "lease")
 	c.lease()
@@ -86,6 +89,21 @@ func (o *Op) letGo(c *change) error {
 		return o.commit(c, w, nil)
 	}
 	return o.strict(c, w, nil)
+}
+
+// Vouch has a job relied upon that another engine wrote down a moment ago: whoever did may have been refused, and would take it back
+// (semantics 9), but not behind this move. ledger.ErrStale says that it was taken back, or has gone on, so that it is read again.
+// Nothing is written where that cannot be: the log has one engine, or somebody has moved the job since.
+func (o *Op) Vouch() error {
+	if st := o.Status(); o.log.alone || o.head.JobID == "" || st.Version > 1 || st.LeaseOwner == o.log.owner || mutant.On("promise-without-vouch") {
+		return nil
+	}
+	c := o.change(o.log.ledger.Now())
+	if c.st.LeaseOwner != "" {
+		return ledger.ErrStale // its worker is about to move it
+	}
+	c.step(stepContinue, ledger.Event{Reason: "a request with its key relies on it", Rule: "semantics 9"})
+	return o.commit(c, c.write(), nil)
 }
 
 // Stray frees a job that this owner holds by r, as the log shows it, and that nobody works on, as the caller knows: its worker

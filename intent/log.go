@@ -37,7 +37,7 @@ type Config struct {
 	CommitWait time.Duration
 	// Beat is the interval of the owner's heartbeat; its lease lasts three of them. Default 5 s.
 	Beat time.Duration
-	// Info is what this engine says of itself to others with each heartbeat (ledger.Owner.Info). Nil: nothing.
+	// Info is what each heartbeat says of this engine to the others (ledger.Owner.Info). Nil: nothing.
 	Info func() []byte
 	// Observe is told of every durable change of state; it must not block. Nil: nobody listens.
 	Observe func(Change)
@@ -71,10 +71,12 @@ type Log struct {
 	alone   bool
 	lane    func(*ledger.Record) string
 	info    func() []byte
-	until   atomic.Pointer[time.Time] // of the last heartbeat that is on record
 	patrol  *patrol
 	called  atomic.Pointer[func(*ledger.Record)] // see OnCallback
 	refused sync.Map                             // ids, see Refused
+	freed   atomic.Pointer[func(*ledger.Record)] // see OnFreed
+	heart   *heart
+	fleet   fleet
 
 	mu       sync.Mutex
 	insisted map[string]int // by job, its moves that the store has not taken yet
@@ -103,12 +105,14 @@ func New(c Config) *Log {
 	}
 	g.owner, g.alone = g.ids.next(g.ledger.Now()), c.Exclusive
 	g.stopped, g.settler, g.patrol, g.insisted = make(chan struct{}), newSettler(), newPatrol(), map[string]int{}
+	g.heart = newHeart()
 	g.pending.Go(g.settler.run)
 	return g
 }
 
 // Close waits for what is still being written, at most CommitWait for a store that is away, and gives up what
-// cannot be: recovery finds it. No method may be called afterwards.
+// cannot be: recovery finds it. Beside other engines it ends this owner's leases at once, unless something was given up. No method may be
+// called afterwards.
 func (g *Log) Close() {
 	g.settler.close()
 	written := make(chan struct{})
@@ -121,6 +125,7 @@ func (g *Log) Close() {
 	select {
 	case <-written:
 		close(g.stopped)
+		g.resign()
 	case <-timer.C:
 		close(g.stopped)
 		<-written
@@ -129,6 +134,9 @@ func (g *Log) Close() {
 
 // Owner is this engine's id in leases.
 func (g *Log) Owner() string { return g.owner }
+
+// CommitWait is how long a caller waits for durability.
+func (g *Log) CommitWait() time.Duration { return g.wait }
 
 // Attempt names an upstream call before its first byte leaves.
 type Attempt struct {
@@ -170,6 +178,9 @@ func (e *DuplicateError) Unwrap() error { return ledger.ErrClaimed }
 // Begin makes a new intent durable, with its claim and its first attempt where asked for, in one commit.
 // Errors: *DuplicateError; ledger.ErrUnavailable (ErrCommitWait among them): then nothing may be sent.
 func (g *Log) Begin(b Begin) (*Op, error) {
+	if err := g.fence(); err != nil {
+		return nil, err
+	}
 	now := g.ledger.Now()
 	o := &Op{log: g, head: b.Head}
 	o.head.ID, o.head.CreatedAt = g.ids.next(now), now

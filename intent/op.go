@@ -97,6 +97,9 @@ type Settlement struct {
 // first attempt of a created intent, or a further one of a dispatched intent, which an earlier attempt of
 // unknown outcome allows only where the intent is not held (semantics 2).
 func (o *Op) Dispatch(a Attempt) error {
+	if err := o.log.fence(); err != nil {
+		return err
+	}
 	c := o.change(o.log.ledger.Now())
 	s := c.nextStep()
 	if s == stepAttempt && o.head.Hold {
@@ -154,6 +157,9 @@ func (c *change) endAttempt(e Ending) {
 
 // Await keeps an intent of which nothing is on its way in this owner's hands, in a lane, until it may be sent.
 func (o *Op) Await(lane string, ready time.Time, reason, rule string) error {
+	if err := o.log.fence(); err != nil {
+		return err
+	}
 	c := o.change(o.log.ledger.Now())
 	c.require(!c.running, "await beside an attempt")
 	c.step(stepContinue, ledger.Event{Reason: reason, Rule: rule})

@@ -223,7 +223,8 @@ func (g *Log) ask(r *ledger.Record, s *standing) {
 	g.logger.Warn("an outcome stays unknown: no check could tell, a person decides (holdfast intents resolve)", "intent", r.ID,
 		"workflow", r.Workflow, "checks", s.checks, "since", s.since)
 	reason := fmt.Sprintf("%d checks could not tell what became of it: it waits for a person", s.checks)
-	if err := g.note(r.ID, ledger.Event{Kind: alertKind, Actor: "engine", Reason: reason, Rule: "reconcile.attempts"}); err != nil {
+	err := g.Load(r).Patient().alert(ledger.Event{Kind: alertKind, Actor: "engine", Reason: reason, Rule: "reconcile.attempts"})
+	if err != nil {
 		g.logger.Warn("an alert could not be recorded; it is given again", "intent", r.ID, "error", err)
 	}
 }
@@ -291,18 +292,34 @@ func (g *Log) check(ctx context.Context, c *Patrol, id string) {
 	if !ok || r.State != ledger.Unknown {
 		return
 	}
-	events, err := g.ledger.History(ctx, id)
-	if err != nil {
+	s, due, err := g.dueNow(ctx, r, &plan)
+	switch {
+	case err != nil:
+		retry()
+		return
+	case !due:
+		g.planRecord(ctx, c, r)
+		return
+	}
+	turn := g.patrol.now()
+	release, err := g.watch(r, &plan)
+	switch {
+	case errors.Is(err, ErrNotNow):
+		_, _ = g.look(ctx, &plan, r) // which says why
+		again = g.waitLonger(r, &plan, turn)
+		return
+	case err != nil:
 		retry()
 		return
 	}
-	s := standingOf(events)
-	began, turn := g.ledger.Now(), g.patrol.now()
+	began := g.ledger.Now()
 	f, looked := g.look(ctx, &plan, r)
 	if ctx.Err() != nil {
+		release()
 		return // a look that was broken off says nothing and counts for nothing
 	}
 	if !looked {
+		release()
 		again = g.waitLonger(r, &plan, turn)
 		return
 	}
@@ -324,7 +341,7 @@ func (g *Log) conclude(c *Patrol, plan *Plan, r *ledger.Record, s *standing, f F
 	switch {
 	case !final:
 		g.logger.Info("checked an unknown outcome", "intent", r.ID, "by", plan.Name, "check", s.checks+1, "found", found.String(), "reason", reason)
-		return g.note(r.ID, line)
+		return o.checkedOnce(line)
 	case found == Happened:
 		err = o.happened(f, plan, line)
 	default:

@@ -52,16 +52,6 @@ func (g *Log) Recover(ctx context.Context) (Recovered, error) {
 	}
 }
 
-// Reclaim frees what engines hold whose heartbeat has ended, beside this one. Where the ledger admits one engine at a time
-// there is none, and Recover at the start found everything.
-func (g *Log) Reclaim(ctx context.Context) error {
-	if g.alone {
-		return nil
-	}
-	_, err := g.Recover(ctx)
-	return err
-}
-
 // deadOwners returns the test for a lease that has run out: the intent's own, or its owner's heartbeat.
 func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error) {
 	all, err := g.ledger.Owners(ctx)
@@ -80,16 +70,34 @@ func (g *Log) deadOwners(ctx context.Context) (func(*ledger.Record) bool, error)
 		case g.alone:
 			return true
 		case !r.LeaseUntil.IsZero():
-			return now.After(r.LeaseUntil)
+			return now.After(r.LeaseUntil.Add(g.grace()))
 		default:
-			return now.After(owners[r.LeaseOwner])
+			return now.After(owners[r.LeaseOwner].Add(g.grace()))
 		}
 	}, nil
 }
 
+// recoverOne moves one intent on that a dead owner holds. Whoever else did, did it for good: the compare-and-set is refused then.
 func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 	o := g.Load(r).Patient() // nobody waits for an answer yet, and a slow disk is no reason not to start
+	did := *found
+	err := o.recoverFrom(r, &did)
+	if err != nil {
+		return err
+	}
+	*found = did
+	if freed := g.freed.Load(); freed != nil && r.JobID != "" {
+		if st := o.Status(); st.LeaseOwner == "" && (st.State == ledger.Created || st.State == ledger.Dispatched) {
+			(*freed)(&ledger.Record{Intent: r.Intent, Status: st})
+		}
+	}
+	return nil
+}
+
+func (o *Op) recoverFrom(r *ledger.Record, found *Recovered) error {
 	switch {
+	case r.State == ledger.Unknown:
+		return o.unwatched("whoever looked for its effect is gone")
 	case r.State == ledger.Created && r.Key == "":
 		found.Dropped++
 		return o.Discard("its process ended before anything was sent, and it has no key to ask for it by", "semantics 7")
@@ -114,7 +122,7 @@ func (g *Log) recoverOne(r *ledger.Record, found *Recovered) error {
 	if !o.running {
 		reason = "its process ended while it waited for its next attempt"
 	}
-	return o.interrupt(reason, "crash", 1, g.ledger.Now())
+	return o.interrupt(reason, "crash", 1, o.log.ledger.Now())
 }
 
 // Interrupt records that this process stops working on an intent before its outcome is known: on a shutdown that
@@ -196,10 +204,19 @@ const breath = 16
 // expire is Expire. As a neighbour it leaves half of the time to those whom somebody waits for, and ends for the owner's next
 // heartbeat: of tens of thousands that age in one minute, most wait for the next turn. Nothing of them is dispatched meanwhile.
 func (g *Log) expire(ctx context.Context, neighbour bool) (int, error) {
+	return g.expireBefore(ctx, time.Time{}, neighbour)
+}
+
+// expireBefore is expire, of what was due at a ledger time; zero: now.
+func (g *Log) expireBefore(ctx context.Context, at time.Time, neighbour bool) (int, error) {
 	settled, began, last := 0, time.Now(), time.Now()
 	for {
 		// What is settled is due no more, so that the next page begins behind it.
-		records, err := g.ledger.Due(ctx, g.ledger.Now(), page)
+		due := at
+		if due.IsZero() {
+			due = g.ledger.Now()
+		}
+		records, err := g.ledger.Due(ctx, due, page)
 		if err != nil {
 			return settled, fmt.Errorf("expire: %w", err)
 		}
@@ -230,56 +247,4 @@ func (g *Log) expireOne(r *ledger.Record) error {
 		return o.aged(g.lane(r))
 	}
 	return o.Discard("expired: no request came for it", "semantics 7")
-}
-
-// Alive puts the owner's heartbeat on record. Whoever leases beside other engines, and cannot wait for Run to have begun,
-// calls it first: they take a lease without a heartbeat for a dead one's.
-func (g *Log) Alive(ctx context.Context) error {
-	if g.alone {
-		return nil
-	}
-	return g.alive(ctx)
-}
-
-func (g *Log) alive(ctx context.Context) error {
-	until := g.ledger.Now().Add(3 * g.beat)
-	if mutant.On("lease-by-wall-clock") {
-		until = time.Now().Add(3 * g.beat)
-	}
-	err := g.ledger.Beat(ctx, ledger.Owner{ID: g.owner, Until: until, Info: g.info()})
-	if err == nil {
-		g.until.Store(&until)
-	}
-	return err
-}
-
-// Current is nil while the owner's heartbeat on record is: what this engine has leased is nobody else's to take.
-func (g *Log) Current() error {
-	until := g.until.Load()
-	switch now := g.ledger.Now(); {
-	case until == nil:
-		return errors.New("no heartbeat is on record yet")
-	case now.After(*until):
-		return fmt.Errorf("the last heartbeat on record ended %s ago", now.Sub(*until).Round(time.Millisecond))
-	}
-	return nil
-}
-
-// Run keeps the owner's heartbeat and expires what waited too long, until ctx ends.
-func (g *Log) Run(ctx context.Context) error {
-	ticker := time.NewTicker(g.beat)
-	defer ticker.Stop()
-	for {
-		if err := g.alive(ctx); err != nil && ctx.Err() == nil {
-			g.logger.Warn("heartbeat not written", "error", err)
-		}
-		if _, err := g.expire(ctx, !mutant.On("ageing-before-heartbeat")); err != nil && ctx.Err() == nil {
-			g.logger.Warn("expiry did not finish", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
 }

@@ -101,7 +101,7 @@ func (r *rig) close() {
 
 // engine is a new owner of the log, as a new process is.
 func (r *rig) engine(change ...func(*intent.Config)) *intent.Log {
-	c := intent.Config{Ledger: r.store, Exclusive: true}
+	c := intent.Config{Ledger: r.store, Exclusive: true, CommitWait: time.Minute} // a busy machine is no store that is away
 	for _, f := range change {
 		f(&c)
 	}

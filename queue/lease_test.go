@@ -26,6 +26,7 @@ func (r *rig) replica(c queue.Config) (started *replica, freeze func()) {
 		return queue.Rules{MaxAttempts: 3, Dead: []string{"max_attempts_exhausted"}}
 	}
 	s := &replica{log: log, q: queue.New(c)}
+	log.OnFreed(s.q.Enter)
 	beating, freeze := context.WithCancel(context.Background())
 	working, rest := context.WithCancel(context.Background())
 	ended := make(chan error, 2)

@@ -139,6 +139,7 @@ type Queue struct {
 	working int
 	idle    chan struct{}
 	running context.Context // of Run; nil: nobody works
+	hearing
 }
 
 // New returns a Queue without workers: Run has them.
@@ -223,6 +224,7 @@ func (q *Queue) enter(r *ledger.Record, e *entry) {
 	submitted := e != nil
 	if !submitted {
 		e = entryOf(r)
+		q.doubt(r, e)
 	}
 	if e.over(q.Ledger.Now()) {
 		return
@@ -258,6 +260,7 @@ func (q *Queue) Run(ctx context.Context) error {
 	if err := q.Log.Alive(ctx); err != nil && ctx.Err() == nil {
 		q.Logger.Warn("heartbeat not written", "error", err)
 	}
+	defer q.listen()()
 	for !q.sweep(ctx) {
 		if !pause.For(ctx, storeWait) {
 			return nil
@@ -281,6 +284,7 @@ func (q *Queue) Run(ctx context.Context) error {
 		case <-sweep.C:
 			q.sweep(ctx)
 		}
+		q.peek(ctx)
 		if q.starves() {
 			q.sweep(ctx)
 		}

@@ -12,7 +12,7 @@ const leastWait = time.Millisecond
 func (q *Queue) fill() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	wait := max(leastWait, min(q.hire(), q.appetite()))
+	wait := max(leastWait, min(q.hire(), q.appetite(), q.peekIn()))
 	q.rings = q.Ledger.Now().Add(wait)
 	return wait
 }

@@ -28,9 +28,6 @@ func (q *Queue) sweep(ctx context.Context) (whole bool) {
 		q.endSweep(max(number, 2)-2, nil, began)
 		return true
 	}
-	if err := q.Log.Reclaim(ctx); err != nil && ctx.Err() == nil {
-		q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
-	}
 	found := census{}
 	for after := ""; ctx.Err() == nil; {
 		records, err := q.Ledger.Open(ctx, after, page)
@@ -39,6 +36,9 @@ func (q *Queue) sweep(ctx context.Context) (whole bool) {
 				q.Logger.Warn("waiting jobs could not be read; the next sweep tries again", "error", err)
 			}
 			return false
+		}
+		if records, err = q.Log.Reclaim(ctx, records); err != nil && ctx.Err() == nil {
+			q.Logger.Warn("leases that ran out could not be looked for; the next sweep tries again", "error", err)
 		}
 		for _, r := range records {
 			after = r.ID

@@ -31,7 +31,8 @@ type bubble struct {
 	policy *policy.Config
 	store  ledger.Ledger
 	life   *life
-	gw     *gateway.Gateway // its gateway
+	gw     *gateway.Gateway                                                  // its gateway
+	dial   func(ctx context.Context, network, addr string) (net.Conn, error) // of engines that are started from now on; nil: to far
 }
 
 // inBubble runs f in fake time, with the provider far.
@@ -86,7 +87,11 @@ func (b *bubble) engine(alone bool) *life {
 	if _, err := log.Recover(b.Context()); err != nil {
 		b.Fatal(err)
 	}
-	calls := upstream.New(upstream.Config{DialContext: b.far.dial})
+	dial := b.dial
+	if dial == nil {
+		dial = b.far.dial
+	}
+	calls := upstream.New(upstream.Config{DialContext: dial})
 	routes := route.New(route.Config{Cooldowns: b.store})
 	if err := routes.Load(b.Context()); err != nil {
 		b.Fatal(err)

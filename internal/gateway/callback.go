@@ -78,6 +78,13 @@ func (g *Gateway) newCallbacks(s CallbackSender) *callbacks {
 		Work:   func(ctx context.Context, j *queue.Job) queue.Rest { return g.current.Load().callBack(ctx, j) },
 		Barred: func(head *ledger.Intent) (time.Duration, bool) { return g.current.Load().callbackBarred(head), true }})
 	g.log.OnCallback(c.Enter)
+	g.log.OnFreed(func(r *ledger.Record) {
+		if intent.IsCallback(&r.Intent) {
+			c.Enter(r)
+		} else {
+			g.jobs.Enter(r)
+		}
+	})
 	return c
 }
 
@@ -163,6 +170,10 @@ func (g *edition) callBack(ctx context.Context, j *queue.Job) queue.Rest {
 	if err := j.Op.Dispatch(intent.Attempt{Route: "callback/" + callback.Host(head.Callback), Tier: intent.CallbackProvider}); err != nil {
 		g.logger.Error("a callback cannot be dispatched; it goes back to its lane", "intent", head.ID, "error", err)
 		return queue.Rest{Wait: time.Second, Reason: "its attempt could not be written down", Rule: "semantics 9"}
+	}
+	if err := j.Op.Sending(); err != nil {
+		g.kept(j, j.Op.EndAttempt(intent.Ending{End: ledger.AttemptNotSent, Reason: err.Error(), Rule: "semantics 6", ReadyAt: g.ledger.Now(), Free: true}))
+		return queue.Rest{}
 	}
 	g.deliver(ctx, j, d)
 	return queue.Rest{}

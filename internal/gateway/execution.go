@@ -269,8 +269,12 @@ func (e *execution) asked() *provider.Call {
 // crosses is the translation between the execution's clients and the tier that it is at; nil where both speak one format.
 func (e *execution) crosses() *translation { return e.course.leg().crosses }
 
-// send puts the request on the wire, unless a fault is injected into the route.
+// send puts the request on the wire, unless a fault is injected into the route. Whoever stood still since the attempt was put on
+// record, so that others may have taken it over, sends nothing (semantics 6).
 func (e *execution) send() (*upstream.Response, error) {
+	if !e.g.log.Alone() {
+		e.request.Sending = e.op.Sending
+	}
 	if f := e.nest.route.Fault(); f != nil {
 		return e.injected(f)
 	}

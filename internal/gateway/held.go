@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -26,6 +27,9 @@ func (c *call) heldBy(ctx context.Context, r *ledger.Record, refused bool) (agai
 	case refused:
 		return false, c.heldByRefused(r)
 	case r.JobID != "":
+		if refusal := c.relies(r); refusal != nil {
+			return false, refusal
+		}
 		return false, c.heldByJob(r)
 	case r.State == ledger.Unknown:
 		c.duplicateOf(r, "unknown")
@@ -40,6 +44,19 @@ func (c *call) heldBy(ctx context.Context, r *ledger.Record, refused bool) (agai
 func (c *call) heldByRefused(r *ledger.Record) *Error {
 	c.duplicateOf(r, "in_flight")
 	return &Error{Code: CodeInFlight, Intent: r.ID, Message: "the first request with this key was refused, and that is not yet on record"}
+}
+
+// relies has a job stand that another engine may be taking back, before anybody is told of it.
+func (c *call) relies(r *ledger.Record) *Error {
+	switch err := c.g.log.Load(r).Vouch(); {
+	case err == nil:
+		return nil
+	case errors.Is(err, ledger.ErrStale):
+		c.duplicateOf(r, "in_flight")
+		return &Error{Code: CodeInFlight, Intent: r.ID, Message: "the job with this key is changing hands at this moment"}
+	default:
+		return c.storeAway(err)
+	}
 }
 
 // heldByJob answers a request for whose key there is a job that has not ended.

@@ -54,7 +54,13 @@ func (e *execution) sendTool() (*upstream.Response, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var sending atomic.Bool
 	request := *e.request
-	request.Sending = func() { sending.Store(true) }
+	request.Sending = func() error {
+		if err := e.op.Sending(); err != nil {
+			return err
+		}
+		sending.Store(true)
+		return nil
+	}
 	got := make(chan exchanged, 1)
 	go func() {
 		resp, err := e.g.upstream.Do(ctx, &request)

@@ -277,6 +277,8 @@ func (c *call) heldJob(holder string) (job *ledger.Record, again bool, refusal *
 	kind := "in_flight"
 	if r.State == ledger.Settled {
 		kind = "settled"
+	} else if refusal := c.relies(r); refusal != nil {
+		return nil, false, refusal
 	}
 	c.duplicateOf(r, kind)
 	return r, false, nil

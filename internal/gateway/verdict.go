@@ -170,6 +170,9 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 	case ue != nil && ue.Timeout:
 		v.kind, v.reason = "timeout", "the connection timed out"
 		fail = &Error{Code: CodeDeadline, Message: "the provider did not answer in time", Err: err}
+	case errors.Is(err, intent.ErrLeaseOver):
+		v.kind, v.reason, v.rule = "lease_over", "nothing was sent: this engine had stood still behind the attempt's record, and others may have taken it over", "semantics 6"
+		fail.Message = "the gateway stood still before the call was sent; nothing was sent"
 	case sent == upstream.None:
 		v.reason = "nothing was sent: the provider could not be reached"
 		fail.Message = "the provider could not be reached; nothing was sent"
@@ -180,7 +183,7 @@ func (e *execution) transportVerdict(err error) (verdict, *Error) {
 		fail.Safe = safeYes
 	}
 	v.signal = e.transportSignal(err, cause, ue)
-	v.limited = errors.Is(cause, errTotal) && !e.watch.whole
+	v.limited = errors.Is(cause, errTotal) && !e.watch.whole || errors.Is(err, intent.ErrLeaseOver)
 	return v, fail
 }
 

@@ -249,7 +249,13 @@ func (f *flight) send(c *conn, out outgoing) {
 	defer over.Stop()
 	f.begun = time.Now()
 	mutant.Point("send.before")
-	if err := c.link.send(ctx, out); err != nil {
+	err := f.op.Sending()
+	if err != nil {
+		err = &sendError{err: err}
+	} else {
+		err = c.link.send(ctx, out)
+	}
+	if err != nil {
 		c.unanswered(out.id, asSendError(err))
 	}
 	mutant.Point("send.after")

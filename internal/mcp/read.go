@@ -63,6 +63,9 @@ func (p *Proxy) ReadTool(ctx context.Context, r *ledger.Record, tool string, arg
 	return readResult(got)
 }
 
+// CanLook implements intent.Lookout.
+func (p *Proxy) CanLook(r *ledger.Record) bool { return p.sessionFor(r) != nil }
+
 // sessionFor finds a session over which r's server can be asked, the same each time. Where there is none, the next one
 // has whoever waits for it look again.
 func (p *Proxy) sessionFor(r *ledger.Record) *session {

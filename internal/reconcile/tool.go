@@ -34,6 +34,16 @@ func newTool(s *Set, r *policy.Reconcile, server string) (intent.Reconciler, err
 	return t, nil
 }
 
+// CanLook implements intent.Lookout.
+func (t *tool) CanLook(r *ledger.Record) bool {
+	reader := t.s.toolReader()
+	if reader == nil {
+		return false
+	}
+	l, able := reader.(intent.Lookout)
+	return !able || l.CanLook(r)
+}
+
 // Check implements intent.Reconciler.
 func (t *tool) Check(ctx context.Context, r *ledger.Record) (intent.Finding, error) {
 	e := readEvidence{Tool: t.conf.Tool}

@@ -90,7 +90,11 @@ func (x *exchange) write(r *Request) written {
 		head, body = append(head, body...), nil
 	}
 	if r.Sending != nil {
-		r.Sending()
+		if err := r.Sending(); err != nil {
+			x.pool.buffers.heads.Put(buffer)
+			_ = x.conn.Close() // or who waits for the answer would wait for ever
+			return written{None, &heldBack{err}}
+		}
 	}
 	n, err := x.conn.send(head, body)
 	total := int64(len(head) + len(body))

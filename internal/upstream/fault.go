@@ -67,6 +67,16 @@ func (e *Error) Error() string {
 // Unwrap gives the cause; for a cancelled context it is the context's.
 func (e *Error) Unwrap() error { return e.Err }
 
+// heldBack is what Request.Sending said.
+type heldBack struct{ error }
+
+func (h *heldBack) Unwrap() error { return h.error }
+
+func isHeldBack(err error) bool {
+	var h *heldBack
+	return errors.As(err, &h)
+}
+
 // newError tells the reason of a failure from its symptoms: a cancelled context comes to light as a closed connection,
 // and an end where more was announced as io.EOF.
 func newError(ctx context.Context, phase string, sent Sent, err error) *Error {

@@ -36,7 +36,7 @@ func (p *pool) Do(ctx context.Context, r *Request) (*Response, error) {
 			return resp, nil
 		}
 		// The idle connection turned out dead before a byte left: this was no send. A fresh connection ends the loop.
-		if fault.Sent == None && c.reused && ctx.Err() == nil {
+		if fault.Sent == None && c.reused && ctx.Err() == nil && !isHeldBack(fault) {
 			continue
 		}
 		return nil, fault

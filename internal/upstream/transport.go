@@ -54,6 +54,9 @@ func (t *transport) Do(ctx context.Context, r *Request) (*Response, error) {
 		if err == nil {
 			return resp, nil
 		}
+		if held := watch.held.Load(); held != nil && watch.unsent() {
+			return nil, &Error{Phase: PhaseWrite, Err: held}
+		}
 		// An idle connection can be found dead before a byte was written; then the next one is taken.
 		if watch.sent() == None && watch.reused.Load() && ctx.Err() == nil && deadIdle < maxDeadIdle {
 			continue
@@ -63,7 +66,10 @@ func (t *transport) Do(ctx context.Context, r *Request) (*Response, error) {
 }
 
 func (t *transport) once(ctx context.Context, r *Request) (*Response, *watch, error) {
-	w := &watch{sending: r.Sending}
+	w, asking := &watch{sending: r.Sending}, ctx
+	if r.Sending != nil {
+		asking, w.cancel = context.WithCancelCause(ctx)
+	}
 	req := (&http.Request{
 		Method: r.Method, URL: exactURL(r.Target), Host: wireHost(r.Target),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
@@ -71,13 +77,15 @@ func (t *transport) once(ctx context.Context, r *Request) (*Response, *watch, er
 		// A body, even an empty one, without GetBody is what keeps net/http from repeating a request by itself: without a
 		// body it repeats GET, HEAD and whatever carries an Idempotency-Key, and on HTTP/2 everything.
 		Body: io.NopCloser(bytes.NewReader(r.Body)), ContentLength: int64(len(r.Body)),
-	}).WithContext(w.attach(ctx))
+	}).WithContext(w.attach(asking))
 	resp, err := t.http.RoundTrip(req)
 	if err != nil {
+		w.end()
 		return nil, w, err
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		_ = resp.Body.Close()
+		w.end()
 		return nil, w, fmt.Errorf("%w: the protocol was switched unasked", ErrMalformed)
 	}
 	unframed := resp.ProtoMajor == 1 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0
@@ -123,7 +131,10 @@ type transportBody struct {
 func (b *transportBody) Read(p []byte) (int, error) {
 	n, err := b.resp.Body.Read(p)
 	switch err {
-	case nil, io.EOF:
+	case nil:
+		return n, nil
+	case io.EOF:
+		b.watch.end()
 		return n, err
 	case http.ErrBodyReadAfterClose:
 		err = ErrClosed
@@ -131,6 +142,9 @@ func (b *transportBody) Read(p []byte) (int, error) {
 	return n, newError(b.ctx, PhaseBody, max(b.watch.sent(), Partial), scrub(err, b.request))
 }
 
-func (b *transportBody) Close() error         { return b.resp.Body.Close() }
+func (b *transportBody) Close() error {
+	defer b.watch.end()
+	return b.resp.Body.Close()
+}
 func (b *transportBody) Buffered() int        { return 0 }
 func (b *transportBody) Trailer() http.Header { return b.resp.Trailer }

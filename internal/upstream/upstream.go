@@ -35,9 +35,9 @@ type Request struct {
 	Target *url.URL
 	Header http.Header
 	Body   []byte
-	// Sending, when set, is called before the first byte may leave: until then a cancelled call was not sent. It may be
-	// called again, from any goroutine, and must not block.
-	Sending func()
+	// Sending, when set, is called before the first byte may leave: until then a cancelled call was not sent, and its error
+	// has none leave. It may be called again, from any goroutine, and must not block.
+	Sending func() error
 }
 
 // Response is the head of an answer, and its body, which must be read to its end or closed.

@@ -12,10 +12,14 @@ import (
 type meter struct {
 	net.Conn
 	written atomic.Int64
+	held    atomic.Bool // nothing more may leave
 }
 
 // Write counts before it writes: the answer can be here before Write returns, and must never look like one to nothing.
 func (m *meter) Write(p []byte) (int, error) {
+	if m.held.Load() {
+		return 0, net.ErrClosed
+	}
 	m.written.Add(int64(len(p)))
 	n, err := m.Conn.Write(p)
 	if n < len(p) {
@@ -26,7 +30,11 @@ func (m *meter) Write(p []byte) (int, error) {
 
 // watch follows one request through net/http. Hooks may run in other goroutines, also after RoundTrip returned.
 type watch struct {
-	sending func() // Request.Sending
+	sending func() error // Request.Sending
+	held    atomic.Pointer[heldBack]
+	shared  atomic.Bool             // the connection carries other requests too
+	head    atomic.Bool             // net/http has written the head
+	cancel  context.CancelCauseFunc // ends what Sending holds back; nil where nothing can
 	stage   atomic.Int32
 	reused  atomic.Bool
 	meter   atomic.Pointer[meter]
@@ -44,6 +52,7 @@ func (w *watch) attach(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		TLSHandshakeStart: func() { w.reach(stageTLS) },
 		GotConn:           w.gotConn,
+		WroteHeaders:      func() { w.head.Store(true) },
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			if info.Err == nil {
 				w.reach(stageHead)
@@ -68,8 +77,35 @@ func (w *watch) gotConn(info httptrace.GotConnInfo) {
 	}
 	w.reused.Store(info.Reused)
 	w.reach(stageWrite)
-	if w.sending != nil {
-		w.sending()
+	if w.sending == nil {
+		return
+	}
+	if err := w.sending(); err != nil {
+		w.hold(info.Conn, err)
+	}
+}
+
+// hold has nothing of a request leave on the connection that it has just got. On HTTP/2, whose connections carry others too, a
+// cancelled request writes no head; on HTTP/1 the connection itself lets nothing through.
+func (w *watch) hold(conn net.Conn, err error) {
+	w.held.Store(&heldBack{err})
+	w.cancel(err)
+	if c, ok := conn.(*tls.Conn); ok && c.ConnectionState().NegotiatedProtocol == "h2" {
+		w.shared.Store(true)
+		return
+	}
+	if m := w.meter.Load(); m != nil {
+		m.held.Store(true)
+	}
+}
+
+// unsent says that nothing left of a request that was held back.
+func (w *watch) unsent() bool { return w.sent() == None || w.shared.Load() && !w.head.Load() }
+
+// end lets go of what only Sending needed.
+func (w *watch) end() {
+	if w.cancel != nil {
+		w.cancel(nil)
 	}
 }
 
