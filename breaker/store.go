@@ -20,6 +20,12 @@ type Store interface {
 	Now() time.Time
 }
 
+// Fleet is what a Store may be besides: one whose failures are those of all replicas together.
+type Fleet interface {
+	// Fleet reports whether that is so now. It may cease and come back: then each process goes by its own share of the threshold.
+	Fleet() bool
+}
+
 // NewStore returns a Store in memory, with a closed record.
 func NewStore() Store {
 	m := &memory{}
