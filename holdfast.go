@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/reconcile"
 	"github.com/holdfast-ai/holdfast/internal/route"
+	"github.com/holdfast-ai/holdfast/internal/shared"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -61,6 +62,7 @@ type Engine struct {
 	gateway *gateway.Gateway
 	meter   *telemetry.Meter
 	routes  *route.Table
+	shared  *shared.State // nil: this process counts for itself
 	client  upstream.Client
 	mcp     mcpService
 
@@ -125,13 +127,14 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
-	e.routes = route.New(route.Config{Cooldowns: e.ledger, Logger: e.logger, OnBreaker: e.meter.Breaker})
+	e.openShared(ctx)
+	e.routes = route.New(route.Config{Cooldowns: e.ledger, Logger: e.logger, OnBreaker: e.meter.Breaker, Breakers: e.breakers()})
 	if err = e.routes.Load(ctx); err != nil {
 		return err
 	}
 	api := admin.New(admin.Config{Ledger: e.ledger, Log: e.log, Policy: e.config, Configuration: e.configuration, Logger: e.logger, Routes: e.routes,
 		Bulkheads: func() []gateway.Bulkhead { return e.gateway.Bulkheads() }, Gateway: func() *gateway.Gateway { return e.gateway }})
-	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes, Fleet: e.fleet(),
 		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger})
 	if err != nil {
 		return err
@@ -284,6 +287,7 @@ func (e *Engine) close() error {
 	if e.routes != nil {
 		e.routes.Close()
 	}
+	e.shared.Close()
 	if e.log != nil {
 		e.log.Close()
 	}
@@ -301,6 +305,9 @@ func (e *Engine) runBackground() error {
 	e.stop = stop
 	e.background.Go(func() { _ = e.log.Run(ctx) })
 	e.background.Go(func() { e.sweep(ctx) })
+	if _, many := e.ledger.(ledger.Notifier); many || e.shared != nil {
+		e.background.Go(func() { e.routes.Follow(ctx) })
+	}
 	if err := e.watch(ctx); err != nil {
 		return err
 	}

@@ -50,6 +50,9 @@ type Config struct {
 	// (see Fleet), FailureThreshold is not divided.
 	Replicas int
 
+	// Shared asks a Store that can for the state of all replicas together; see Sharer.
+	Shared bool
+
 	// Store holds the state; nil means this breaker's own memory. It is read by New alone.
 	Store Store
 
@@ -113,6 +116,9 @@ func New(c Config) *Breaker {
 // Configure replaces the configuration but for its Store. The state stays as it is: what was opened for the old ResetTimeout
 // stays open until then.
 func (b *Breaker) Configure(c Config) {
+	if s, ok := b.store.(Sharer); ok {
+		s.Share(c.Shared)
+	}
 	whole := c.withDefaults()
 	whole.FailureThreshold = positive(c.FailureThreshold, DefaultFailureThreshold)
 	b.whole.Store(&whole)
@@ -128,6 +134,13 @@ func (b *Breaker) rules() *Config {
 		return b.whole.Load()
 	}
 	return b.config.Load()
+}
+
+// Leave ends the sharing of the state for a breaker that is not used any more.
+func (b *Breaker) Leave() {
+	if s, ok := b.store.(Sharer); ok {
+		s.Share(false)
+	}
 }
 
 // Now is the time that the breaker's records are stamped with.

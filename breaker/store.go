@@ -26,6 +26,11 @@ type Fleet interface {
 	Fleet() bool
 }
 
+// Sharer is what a Store may be besides: one that is the fleet's or this process's own, as Config.Shared says.
+type Sharer interface {
+	Share(on bool)
+}
+
 // NewStore returns a Store in memory, with a closed record.
 func NewStore() Store {
 	m := &memory{}

@@ -30,6 +30,8 @@ type Config struct {
 	Upstream upstream.Client
 	// Routes is the live state of the routes; one table for all that call through them.
 	Routes *route.Table
+	// Fleet is what replicas share; nil: this process counts for itself.
+	Fleet Fleet
 	// API answers /holdfast/v1/… on the data port for the tenant that Tenant(r) names; nil: not found.
 	API http.Handler
 	// MCP answers /mcp/{server}; nil: not found.
@@ -62,6 +64,7 @@ type Gateway struct {
 	late      listeners
 	repeats   repeats
 	routes    *route.Table
+	fleet     Fleet
 	jobs      *queue.Queue
 	callbacks *callbacks
 	book      *spend.Book // what workflows have spent today
@@ -84,7 +87,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
-		observer: c.Observer, logger: c.Logger, routes: c.Routes, replays: newReplayCache(replayBytes)}
+		observer: c.Observer, logger: c.Logger, routes: c.Routes, fleet: c.Fleet, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
 	}
@@ -113,6 +116,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.book = spend.New(g.ledger.Now)
+	if g.fleet != nil {
+		g.book.Join(g.fleet)
+	}
 	if err := g.recount(ctx, c.Policy, daily(c.Policy, &policy.Config{})); err != nil {
 		return nil, err
 	}
@@ -153,6 +159,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.current.
 
 func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 	disarm(w)
+	if g.fleet != nil && g.fleet.Degraded() {
+		set(w.Header(), "Holdfast-Degraded", "shared_state")
+	}
 	if !g.guard.admit(w, r) {
 		return
 	}

@@ -120,7 +120,7 @@ func (s *Server) ping() error {
 	if err != nil {
 		return err
 	}
-	if !bytes.Contains(buf[:n], []byte("process_id:"+strconv.Itoa(s.cmd.Process.Pid)+"\r\n")) {
+	if !bytes.HasPrefix(buf[:n], []byte("-NOAUTH")) && !bytes.Contains(buf[:n], []byte("process_id:"+strconv.Itoa(s.cmd.Process.Pid)+"\r\n")) {
 		return errors.New("another server answers on this port")
 	}
 	return nil

@@ -81,6 +81,8 @@ type State struct {
 	up   atomic.Bool
 	slow atomic.Int32
 
+	replicas atomic.Int64
+
 	calls  atomic.Int64 // made for requests; tests count them
 	locals atomic.Int64
 
@@ -113,11 +115,11 @@ func New(ctx context.Context, cfg Config) *State {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 100 * time.Millisecond
 	}
-	cfg.Replicas = max(1, cfg.Replicas)
 	s := &State{cfg: cfg, log: cfg.Logger, lost: make(chan struct{}, 1)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
+	s.replicas.Store(int64(max(1, cfg.Replicas)))
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.registers.init(s)
 	s.pools.init(s)
@@ -135,8 +137,11 @@ func New(ctx context.Context, cfg Config) *State {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
+		if cfg.Observer != nil {
+			cfg.Observer.SharedUp(false)
+		}
 		s.log.Warn("shared state is not there: this process begins with its own share of every limit, and joins the others when it comes",
-			"store", cfg.Name, "replicas", cfg.Replicas, "error", err)
+			"store", cfg.Name, "replicas", s.Replicas(), "error", err)
 	}
 	return s
 }
@@ -157,7 +162,13 @@ func (s *State) Up() bool { return s != nil && s.up.Load() }
 func (s *State) Degraded() bool { return s != nil && !s.up.Load() }
 
 // Replicas is how many share a limit while the store is away.
-func (s *State) Replicas() int { return s.cfg.Replicas }
+func (s *State) Replicas() int { return int(s.replicas.Load()) }
+
+// SetReplicas changes Config.Replicas.
+func (s *State) SetReplicas(n int) {
+	s.replicas.Store(int64(max(1, n)))
+	s.pools.align()
+}
 
 // Now is the store's time, as far as it was ever heard of; this machine's else.
 func (s *State) Now() time.Time {
@@ -172,7 +183,8 @@ func (s *State) share(limit int) int {
 	if limit <= 0 {
 		return limit
 	}
-	return (limit + s.cfg.Replicas - 1) / s.cfg.Replicas
+	n := s.Replicas()
+	return (limit + n - 1) / n
 }
 
 // ask makes one call for a request. An error is an ErrDown, and then everybody is local.
@@ -228,7 +240,7 @@ func (s *State) drop(l *link, why error) {
 	l.stop(why)
 	s.pools.align()
 	s.log.Warn("shared state does not answer in time: this process goes on with its own share of every limit until it does",
-		"store", s.cfg.Name, "timeout", s.cfg.Timeout, "replicas", s.cfg.Replicas, "error", why)
+		"store", s.cfg.Name, "timeout", s.cfg.Timeout, "replicas", s.Replicas(), "error", why)
 	if s.cfg.Observer != nil {
 		s.cfg.Observer.SharedUp(false)
 	}

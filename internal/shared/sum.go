@@ -70,7 +70,7 @@ func (s *State) Add(account string, day, amount int64) {
 }
 
 // Share is this process's part of a limit while the store is away.
-func (s *State) Share(limit int64) int64 { return limit / int64(s.cfg.Replicas) }
+func (s *State) Share(limit int64) int64 { return limit / s.replicas.Load() }
 
 // take removes what is to be told, some of it.
 func (g *sums) take(most int) map[string]int64 {
