@@ -23,11 +23,11 @@ type tier struct {
 	notice   string
 	conf     policy.Tier // what a contract is about
 
-	bulkhead string              // name of a shared one
-	slots    slots // nil: only limits.workers
-	waits    bool                // bulkhead.wait
-	quota    int                 // semantics 25
-	drains   *drains             // of all that share the slots, or limits.workers
+	bulkhead string  // name of a shared one
+	slots    slots   // nil: only limits.workers
+	waits    bool    // bulkhead.wait
+	quota    int     // semantics 25
+	drains   *drains // of all that share the slots, or limits.workers
 }
 
 // newTier finds the tier's slots among those in use by the bulkhead's name, else by own. Where only limits.workers bounds
