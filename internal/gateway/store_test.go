@@ -115,6 +115,26 @@ func TestBR015StoreDown(t *testing.T) {
 	}
 }
 
+// BR-015, run 1, over an HTTP tool: without a store the payroll does not run, and with it back it runs once.
+func TestBR015ToolStoreDown(t *testing.T) {
+	f := &faulty{}
+	r := newToolRig(t, func(c *rigConfig) {
+		c.wrap = func(l ledger.Ledger) ledger.Ledger { f.Ledger = l; return f }
+	})
+	q := charge("/charges", "payroll")
+	f.set(func(f *faulty) { f.fail = errDisk })
+	for range 2 {
+		if a := r.must(q, 503); toolFailure(t, a).Code != string(gateway.CodeStoreUnavailable) || a.header.Get("Retry-After") == "" || a.header.Get("Holdfast-Degraded") != "store" {
+			t.Errorf("%v", a.header)
+		}
+	}
+	r.effects("payroll", 0)
+	f.set(func(f *faulty) { f.fail = nil })
+	r.must(q, 200)
+	r.must(q, 200)
+	r.effects("payroll", 1)
+}
+
 // BR-015, run 3: a workflow that allows it has its generations go on without a record while the store is away, alone or several at
 // once under one key, plain or streamed, and says so; once it is back, each has a record again.
 func TestBR015AllowGoesOnWithoutARecord(t *testing.T) {
