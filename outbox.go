@@ -135,6 +135,7 @@ func (o *Outbox) run(ctx context.Context) {
 		o.say(o.pass(ctx))
 		if now := time.Now(); now.Sub(spoken) >= orphanEvery {
 			spoken = now
+			resumed = resumed && o.e.log.Alone() // others that share the log may have died
 			o.say(o.sayOrphans(ctx, now))
 		}
 		select {

@@ -14,7 +14,7 @@ cd "$(dirname "$0")"
 # A clone that belongs to another user makes git refuse, and the go command with it; no test reads the stamp.
 export GOFLAGS="${GOFLAGS:-} -buildvcs=false"
 
-stages=(format paths modules vet staticcheck build test race fuzz mutants crash degrade sdk mcp audit examples)
+stages=(format paths modules vet staticcheck build test race fuzz mutants crash replicas degrade sdk mcp audit examples)
 declare -A about=(
   [format]="gofmt, and no leftovers of a merge"
   [paths]="no file names a folder of somebody's machine"
@@ -27,6 +27,7 @@ declare -A about=(
   [fuzz]="each fuzz target for a while; HOLDFAST_FULL=1 for ten minutes each, HOLDFAST_FUZZ=1m for as long as that"
   [mutants]="deliberate faults in the code, each of which a named test must notice"
   [crash]="kill -9 of real processes; HOLDFAST_FULL=1 for the whole programme instead of a tenth"
+  [replicas]="several gateways on one Postgres behind a balancer, killed, stopped, cut off; HOLDFAST_FULL=1 for 10,000 operations instead of a tenth"
   [degrade]="a gateway whose tiers fail, one after the other, down to cache and default answer; HOLDFAST_FULL=1 for 10,000 requests of each instead of 1,000"
   [sdk]="official SDKs against the simulator, and through the gateway with the base URL changed"
   [mcp]="official MCP clients and real MCP servers with the proxy between them, over every pair of transports"
@@ -112,7 +113,7 @@ units() {
   local first
   first=$(go list $(printf './%s ' $longest))
   echo "$first"
-  go list ./... | grep -v '/test/\(crash\|degrade\|mutants\|mcp\)' | grep -vxF "$first"
+  go list ./... | grep -v '/test/\(crash\|replicas\|degrade\|mutants\|mcp\)' | grep -vxF "$first"
 }
 
 stage_test() {
@@ -156,6 +157,11 @@ stage_race() {
 stage_mutants() { go_test -count=1 -timeout 45m ./test/mutants/...; } # a few seconds for each of many
 
 stage_crash() { go_test -count=1 ./test/crash/...; }
+
+stage_replicas() {
+  need_postgres
+  go_test -count=1 ./test/replicas/...
+}
 
 stage_degrade() {
   local code=0

@@ -89,7 +89,7 @@ func New(c Config) *Log {
 		g.wait = 2 * time.Second
 	}
 	if g.beat <= 0 {
-		g.beat = 5 * time.Second
+		g.beat = mutant.Beat(5 * time.Second)
 	}
 	if g.observe == nil {
 		g.observe = func(Change) {}

@@ -25,7 +25,12 @@ func (c QueueConfig) embedded(ctx context.Context, dir string) (rate Rate, err e
 		return rate, err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	log := intent.New(intent.Config{Ledger: l, Exclusive: true})
+	return c.on(ctx, l, true)
+}
+
+// on measures the queue on an open log, which no other engine is on where it is held exclusively.
+func (c QueueConfig) on(ctx context.Context, l ledger.Ledger, exclusive bool) (rate Rate, err error) {
+	log := intent.New(intent.Config{Ledger: l, Exclusive: exclusive})
 	defer log.Close()
 	e := &embeddedJobs{left: make(chan struct{})}
 	e.open.Store(int64(c.Jobs))

@@ -20,11 +20,11 @@ func (c QueueConfig) reference(ctx context.Context, dir string) (ref *Reference,
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, sim.Stop(stopPatience)) }()
-	ref, err = c.refer(ctx, dir, "reference.db", "-url", sim.URL+"/v1/chat/completions")
+	ref, err = c.refer(ctx, dir, "-db", filepath.Join(dir, "reference.db"), "-url", sim.URL+"/v1/chat/completions")
 	if err != nil {
 		return nil, err
 	}
-	alone, err := c.refer(ctx, dir, "alone.db")
+	alone, err := c.refer(ctx, dir, "-db", filepath.Join(dir, "alone.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -33,8 +33,8 @@ func (c QueueConfig) reference(ctx context.Context, dir string) (ref *Reference,
 }
 
 // refer runs the other queue's program once.
-func (c QueueConfig) refer(ctx context.Context, dir, db string, args ...string) (*Reference, error) {
-	args = append(args, "-db", filepath.Join(dir, db), "-jobs", strconv.Itoa(c.Jobs), "-connections", strconv.Itoa(c.Connections))
+func (c QueueConfig) refer(ctx context.Context, dir string, args ...string) (*Reference, error) {
+	args = append(args, "-jobs", strconv.Itoa(c.Jobs), "-connections", strconv.Itoa(c.Connections))
 	cmd := exec.CommandContext(ctx, c.Reference, args...)
 	var said bytes.Buffer
 	cmd.Dir, cmd.Stderr = dir, &said

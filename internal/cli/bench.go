@@ -59,7 +59,7 @@ Parts: ` + strings.Join(bench.Names(), ", ") + `. All of them take about four mi
 	f.BoolVar(&c.Unpinned, "unpinned", false, "let the gateway share its core with simulator and load")
 	f.StringVar(&c.Dir, "dir", "", "folder for stores, on the disk to measure (default: the system's temporary folder)")
 	f.StringVar(&c.ProfileGateway, "cpuprofile-gateway", "", "file for a CPU profile of the gateway (go tool pprof)")
-	cmd.AddCommand(reverseProxyCommand(), benchQueueCommand())
+	cmd.AddCommand(reverseProxyCommand(), benchQueueCommand(), benchPostgresCommand())
 	return cmd
 }
 

@@ -13,16 +13,15 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
 	"github.com/holdfast-ai/holdfast/internal/policy"
-	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
 
 // openBeside serves the reading half of the admin API from a store that is opened read-only, whether a gateway
 // runs on it or not: the commands then have one way to ask. Close it with the function returned.
-func openBeside(ctx context.Context, path string) (*adminAPI, func() error, error) {
-	if err := mustExist(path); err != nil {
+func openBeside(ctx context.Context, s foundStore) (*adminAPI, func() error, error) {
+	if err := s.mustExist(); err != nil {
 		return nil, nil, err
 	}
-	l, err := sqlite.OpenReadOnly(ctx, path)
+	l, err := s.read(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -33,7 +32,7 @@ func openBeside(ctx context.Context, path string) (*adminAPI, func() error, erro
 	cfg := &policy.Config{Env: env}
 	api := admin.New(admin.Config{Ledger: l, Policy: func() *policy.Config { return cfg }, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	everybody := api.Tenants(func(*http.Request) string { return "" })
-	return &adminAPI{base: &url.URL{Scheme: "http", Host: "store"}, name: "the store " + path, beside: true,
+	return &adminAPI{base: &url.URL{Scheme: "http", Host: "store"}, name: "the store " + s.String(), beside: true,
 		http: &http.Client{Transport: inProcess{everybody}}}, l.Close, nil
 }
 

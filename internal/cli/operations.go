@@ -20,18 +20,18 @@ type operationSource struct{ admin, store string }
 
 func (s *operationSource) add(cmd *cobra.Command) {
 	adminFlags(cmd, &s.admin)
-	cmd.Flags().StringVar(&s.store, "store", "", "read this store, sqlite:FILE or FILE, instead of asking a gateway; one may run on it")
+	cmd.Flags().StringVar(&s.store, "store", "", "read this store, sqlite:FILE, FILE or postgres://USER@HOST/DB, instead of asking a gateway; one may run on it")
 	cmd.MarkFlagsMutuallyExclusive("admin", "store")
 }
 
 // open returns the API to ask, and how to be done with it.
 func (s *operationSource) open(ctx context.Context) (*adminAPI, func() error, error) {
 	if s.store != "" {
-		path, err := storePath(s.store)
+		found, err := storeAt(s.store)
 		if err != nil {
 			return nil, nil, err
 		}
-		return openBeside(ctx, path)
+		return openBeside(ctx, found)
 	}
 	api, err := dialAdmin(s.admin)
 	if err != nil {

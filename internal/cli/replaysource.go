@@ -9,7 +9,6 @@ import (
 
 	"github.com/holdfast-ai/holdfast/internal/admin"
 	"github.com/holdfast-ai/holdfast/ledger"
-	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
 
 // replayPage is how many operations are held at a time.
@@ -41,7 +40,7 @@ func (f *replayFlags) open(ctx context.Context, since time.Time) (replaySource, 
 	if err != nil {
 		return nil, err
 	}
-	l, err := sqlite.OpenReadOnly(ctx, found.path)
+	l, err := found.read(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@ func storeCommand() *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "store",
 		Short: "The store's own upkeep: verify, export, compact, migrate",
-		Long: `The store's own upkeep. verify and export read beside a running gateway; compact and migrate need it stopped.
+		Long: `The store's own upkeep. verify and export read beside a running gateway; compact needs it stopped, and migrate too
+where the store is a file.
 
 The store is that of --config or --store, else of holdfast.yaml in the current folder, else ./holdfast.db.`,
 		Example: "  holdfast store verify\n  holdfast store export --out operations.jsonl",
@@ -46,11 +47,11 @@ Each row that breaks one is a line RULE: INTENT: DETAIL, and the exit status is 
 			if err != nil {
 				return err
 			}
-			found, err := sqlite.Verify(cmd.Context(), s.path)
+			found, err := s.verify(cmd.Context())
 			if err != nil {
 				return fmt.Errorf("store verify: %w", err)
 			}
-			return reportViolations(cmd.OutOrStdout(), s.path, found, asJSON)
+			return reportViolations(cmd.OutOrStdout(), s.String(), found, asJSON)
 		},
 	}
 	where.add(cmd)
@@ -74,7 +75,7 @@ func reportViolations(out io.Writer, path string, found []sqlite.Violation, asJS
 		}
 	}
 	if len(found) > 0 {
-		return fmt.Errorf("store verify: %s of %s %s an invariant; keep a copy of the file as it is before anything else writes to it",
+		return fmt.Errorf("store verify: %s of %s %s an invariant; keep a copy of it as it is before anything else writes to it",
 			plural(len(found), "row"), path, verb(len(found), "breaks", "break"))
 	}
 	if !asJSON {
@@ -101,7 +102,7 @@ Bodies and the store's own secrets are not part of it.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			if err := exportStore(ctx, s.path, file, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+			if err := exportStore(ctx, s, file, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return fmt.Errorf("store export: %w", err)
 			}
 			return nil
@@ -113,16 +114,16 @@ Bodies and the store's own secrets are not part of it.`,
 }
 
 // exportStore writes to out, or to a file that is never seen unfinished.
-func exportStore(ctx context.Context, path, file string, out, report io.Writer) error {
+func exportStore(ctx context.Context, s foundStore, file string, out, report io.Writer) error {
 	if file == "" {
 		p := newProgress(out, report)
 		defer p.done()
-		return sqlite.Export(ctx, path, p)
+		return s.export(ctx, p)
 	}
 	return replaceFile(file, func(f io.Writer) error {
 		p := newProgress(f, report)
 		defer p.done()
-		return sqlite.Export(ctx, path, p)
+		return s.export(ctx, p)
 	})
 }
 
@@ -132,7 +133,7 @@ func compactCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compact",
 		Short: "Rewrite the store without its free pages; the gateway must be stopped",
-		Long: `Rewrite the store without its free pages. The gateway must be stopped, and the disk needs room for a second copy.
+		Long: `Rewrite the store without its free pages. Every gateway on it must be stopped, and the disk needs room for a second copy.
 Retention goes on without it: freed pages are used again.`,
 		Example: "  holdfast store compact --config /etc/holdfast/holdfast.yaml",
 		Args:    cobra.NoArgs,
@@ -141,14 +142,14 @@ Retention goes on without it: freed pages are used again.`,
 			if err != nil {
 				return err
 			}
-			before, after, err := sqlite.Compact(cmd.Context(), s.path)
+			before, after, err := s.compact(cmd.Context())
 			if err != nil {
 				return stopFirst("compact", err)
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.path, "before_bytes": before, "after_bytes": after})
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.String(), "before_bytes": before, "after_bytes": after})
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, was %s\n", s.path, size(after), size(before))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, was %s\n", s, size(after), size(before))
 			return err
 		},
 	}
@@ -164,7 +165,8 @@ func migrateCommand() *cobra.Command {
 		Use:   "migrate",
 		Short: "Bring the store's schema to this program's version; makes a store where there is none",
 		Long: `Bring the store's schema to this program's version. serve does the same when it starts; this is for those who want the
-step by itself, with the gateway stopped. Where there is no store yet one is made.`,
+step by itself: with the gateway stopped where the store is a file, before the new version starts where it is Postgres.
+Where there is no store yet one is made.`,
 		Example: "  holdfast store migrate --config /etc/holdfast/holdfast.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -172,17 +174,17 @@ step by itself, with the gateway stopped. Where there is no store yet one is mad
 			if err != nil {
 				return err
 			}
-			from, to, err := sqlite.Migrate(cmd.Context(), sqlite.Config{Path: s.path, Env: s.stamp()})
+			from, to, err := s.migrate(cmd.Context())
 			if err != nil {
 				return stopFirst("migrate", err)
 			}
 			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.path, "from": from, "to": to})
+				return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.String(), "from": from, "to": to})
 			}
 			if from == to {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, nothing to do\n", s.path, to)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, nothing to do\n", s, to)
 			} else {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, was %d\n", s.path, to, from)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, was %d\n", s, to, from)
 			}
 			return err
 		},

@@ -19,28 +19,28 @@ type storeFlags struct{ config, store string }
 
 func (f *storeFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.config, "config", "", "holdfast.yaml that names the store")
-	cmd.Flags().StringVar(&f.store, "store", "", "the store itself, sqlite:FILE or FILE")
+	cmd.Flags().StringVar(&f.store, "store", "", "the store itself, sqlite:FILE, FILE or postgres://USER@HOST/DB")
 	cmd.MarkFlagsMutuallyExclusive("config", "store")
 }
 
-// foundStore is a store's file, and the env that its configuration says; "" without a configuration.
-type foundStore struct{ path, env string }
+// foundStore is a store, in a file or in Postgres, and the env that its configuration says; "" without a configuration.
+type foundStore struct{ path, url, env string }
 
 // find takes --store, --config, holdfast.yaml in the current folder, or the default store, in that order.
 func (f *storeFlags) find() (foundStore, error) {
 	if f.store != "" {
-		path, err := storePath(f.store)
-		return foundStore{path: path}, err
+		return storeAt(f.store)
 	}
 	cfg, err := f.load()
 	if err != nil {
 		return foundStore{}, err
 	}
-	path, err := storePath(cfg.Store[0].Reveal())
+	s, err := storeAt(cfg.Store[0].Reveal())
 	if err != nil {
 		return foundStore{}, fmt.Errorf("store %s: %w", cfg.Store[0], err)
 	}
-	return foundStore{path: path, env: cfg.Env}, nil
+	s.env = cfg.Env
+	return s, nil
 }
 
 func (f *storeFlags) load() (*policy.Config, error) {
@@ -72,7 +72,7 @@ func loadConfig(file string) (*policy.Config, error) {
 
 var errNoMemory = errors.New("a store is a file, which :memory: and file: addresses are not; write sqlite:FILE or a file name")
 
-var errNotSQLite = errors.New("this version keeps its log in SQLite; write sqlite:FILE or a file name")
+var errNotSQLite = errors.New("this takes a store in a file, sqlite:FILE or FILE; of a log in Postgres ask one of its replicas, with --admin")
 
 // storePath is the file of sqlite:FILE, or of FILE alone.
 func storePath(dsn string) (string, error) {
@@ -92,10 +92,25 @@ func storePath(dsn string) (string, error) {
 	return dsn, nil
 }
 
+// storeAt is the store at an address.
+func storeAt(dsn string) (foundStore, error) {
+	switch policy.NewDSN(dsn).Scheme() {
+	case "postgres", "postgresql":
+		return foundStore{url: dsn}, nil
+	}
+	path, err := storePath(dsn)
+	if err == errNotSQLite { // of another scheme
+		err = errNoStore
+	}
+	return foundStore{path: path}, err
+}
+
+var errNoStore = errors.New("a log is kept in SQLite or in Postgres; write sqlite:FILE, a file name, or postgres://USER@HOST/DB")
+
 // stamp is the env for a store that is made now; for one that exists and no configuration it is "", which checks
 // nothing.
 func (s foundStore) stamp() string {
-	if s.env == "" && mustExist(s.path) != nil {
+	if s.env == "" && s.url == "" && mustExist(s.path) != nil {
 		return policy.Default(os.LookupEnv).Env
 	}
 	return s.env
@@ -105,9 +120,17 @@ func (s foundStore) stamp() string {
 func (f *storeFlags) existing() (foundStore, error) {
 	s, err := f.find()
 	if err == nil {
-		err = mustExist(s.path)
+		err = s.mustExist()
 	}
 	return s, err
+}
+
+// mustExist holds a store's file to be there; a database says so itself.
+func (s foundStore) mustExist() error {
+	if s.url != "" {
+		return nil
+	}
+	return mustExist(s.path)
 }
 
 // mustExist keeps a misspelt name from becoming an empty store.

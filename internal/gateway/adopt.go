@@ -31,9 +31,14 @@ func (c *call) adopt() *Error {
 	b := &c.g.sightings
 	if c.fresh {
 		c.abandonDrains(b.list(c.key))
+		if c.g.fleet() {
+			c.freshElsewhere()
+		}
 		return c.firstSight()
 	}
-	c.recall()
+	if !c.g.fleet() {
+		c.recall()
+	}
 	who := c.who()
 	list := b.list(c.key)
 	for _, s := range list {
@@ -48,6 +53,11 @@ func (c *call) adopt() *Error {
 	}
 	if s := c.predecessor(list, who); s != nil {
 		return c.adopted(s)
+	}
+	if c.g.fleet() {
+		if found, refusal := c.adoptElsewhere(); found {
+			return refusal
+		}
 	}
 	if c.resume {
 		return errStreamLost
@@ -375,8 +385,9 @@ func (e *execution) lastWord(v verdict, how ending, reply *stored) *held {
 }
 
 // abandonDrains cancels what nobody waits for any more: a new answer to the same question is wanted.
-func (c *call) abandonDrains(list []*sighting) {
-	who := c.who()
+func (c *call) abandonDrains(list []*sighting) { c.abandonDrainsOf(list, c.who()) }
+
+func (c *call) abandonDrainsOf(list []*sighting, who [32]byte) {
 	for _, s := range list {
 		s.mu.Lock()
 		e, abandoned := s.e, s.who == who && s.clients == 0

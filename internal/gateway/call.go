@@ -64,6 +64,7 @@ type call struct {
 	leader   bool
 	admitted bool
 	replay   bool
+	mirror   bool // it has made the mirror that it reads
 
 	values [16]string // of the header fields that set wrote
 	used   int

@@ -62,10 +62,12 @@ func (e *execution) shelve(lane, reason string) {
 func (e *execution) leave() {
 	e.mu.Lock()
 	e.clients--
-	gone, resting := e.clients == 0 && !e.settled, e.resting
+	gone, resting, remote := e.clients == 0 && !e.settled, e.resting, e.remote
 	e.mu.Unlock()
 	switch {
 	case !gone:
+	case remote:
+		e.stop(errUnwatched)
 	case resting:
 		e.stop(errGone)
 	case e.wf.OnDisconnect == policy.Cancel:

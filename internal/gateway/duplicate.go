@@ -120,6 +120,9 @@ func (c *call) held(holder string) (again bool, refusal *Error) {
 		}
 		return c.takeOver(r)
 	}
+	if c.g.elsewhere(r) && c.leader && !refused {
+		return false, c.followThere(r)
+	}
 	return c.heldBy(ctx, r, refused)
 }
 
@@ -258,6 +261,9 @@ func (c *call) claim() *Error {
 	}
 	for range 4 { // each turn another owner moved the holder between two reads
 		again, err := c.claimOnce()
+		if c.mirror { // it is its clients', and ends with its operation
+			return err
+		}
 		if err != nil {
 			return c.abandon(err)
 		}

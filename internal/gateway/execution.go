@@ -80,11 +80,13 @@ type execution struct {
 	refs      atomic.Int32           // clients; the execution itself, until it has ended and until its record has landed
 	mu        sync.Mutex
 	clients   int
-	resting   bool  // between two attempts, or before the first: nothing is on its way
-	why       error // it was broken off for good
-	settled   bool  // the answer is complete; the record may still be on its way
-	saved     bool  // … and has landed
-	spent     bool  // its clients may have heard of a failure that is not on record yet
+	resting   bool   // between two attempts, or before the first: nothing is on its way
+	why       error  // it was broken off for good
+	settled   bool   // the answer is complete; the record may still be on its way
+	saved     bool   // … and has landed
+	remote    bool   // another gateway makes its answer
+	tier      string // … and says that this tier does
+	spent     bool   // its clients may have heard of a failure that is not on record yet
 	served    string
 	fallback  string    // what was decided about other tiers
 	because   string    // why another tier than the first was asked
@@ -302,10 +304,10 @@ func (e *execution) panicked() {
 // source is the tier that answers.
 func (e *execution) source() string {
 	e.mu.Lock()
-	op := e.op
+	op, tier := e.op, e.tier
 	e.mu.Unlock()
-	if op == nil {
-		return ""
+	if op == nil || tier != "" {
+		return tier
 	}
 	return op.Status().Tier
 }

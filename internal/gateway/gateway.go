@@ -40,7 +40,9 @@ type Config struct {
 	SharedState func() string
 	// Callbacks sends callbacks; nil: one that resolves names as the system does.
 	Callbacks CallbackSender
-	Logger    *slog.Logger
+	// Peers finds the other gateways on the same ledger; nil: this one is alone.
+	Peers  Peers
+	Logger *slog.Logger
 }
 
 // Gateway serves the data plane. It is an http.Handler, safe for concurrent use.
@@ -81,7 +83,13 @@ type Gateway struct {
 	halted      context.Context // ends when what is passed on may no longer run
 	halt        context.CancelCauseFunc
 	through     *http.Transport // for what is passed on unbuffered
-	proxyLog    *log.Logger
+
+	peers      Peers // nil: alone
+	owners     owners
+	awaits     *awaits // ends that other gateways write
+	links      *links
+	reclaiming atomic.Bool
+	proxyLog   *log.Logger
 }
 
 // Memory counts the bodies of calls on their way, for other parts of the engine that hold some.
@@ -90,7 +98,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
-		observer: c.Observer, logger: c.Logger, routes: c.Routes, beat: c.Heartbeat, sharedState: c.SharedState, replays: newReplayCache(replayBytes)}
+		observer: c.Observer, logger: c.Logger, peers: c.Peers, routes: c.Routes, beat: c.Heartbeat, sharedState: c.SharedState, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
 	}
@@ -109,6 +117,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.secret, err = c.Ledger.Secret(ctx, "hmac"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's secret: %w", err)
 	}
+	if err := g.linkUp(ctx); err != nil {
+		return nil, err
+	}
 	g.nobody, g.answers = g.credentialMark(""), newAnswers(g)
 	first, err := g.edition(c.Policy)
 	if err != nil {
@@ -126,6 +137,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	g.sightings.g, g.started = g, g.ledger.Now()
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
 		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
+	}
+	if g.fleet() {
+		g.answers.learns()
 	}
 	return g, nil
 }
@@ -159,6 +173,10 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.current.
 
 func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 	disarm(w)
+	if g.peers != nil && peerPath(r.URL.Path) {
+		g.servePeer(w, r)
+		return
+	}
 	if !g.guard.admit(w, r) {
 		return
 	}
@@ -228,5 +246,6 @@ func (g *Gateway) Drain(ctx context.Context) {
 	}
 	g.answers.close()
 	g.sightings.flush()
+	g.unlink()
 	g.through.CloseIdleConnections()
 }

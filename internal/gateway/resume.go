@@ -93,6 +93,8 @@ func (c *call) resumeHeld() *Error {
 		return errStreamLost
 	case err != nil:
 		return c.storeAway(err)
+	case c.g.elsewhere(r):
+		return c.resumeThere(r)
 	case r.State != ledger.Settled:
 		return errStreamLost
 	}
@@ -103,6 +105,21 @@ func (c *call) resumeHeld() *Error {
 		return errStreamLost
 	}
 	return nil
+}
+
+// resumeThere resumes from an execution of another gateway.
+func (c *call) resumeThere(r *ledger.Record) *Error {
+	if c.clashes(r.Fingerprint) {
+		return c.reused(r.ID)
+	}
+	c.exec, c.leader = c.g.newExecution(c), true
+	c.exec.key = c.key
+	if running := c.g.registry.join(c.key, c.exec); running != nil {
+		c.exec.cancel(nil)
+		c.exec, c.leader = running, false
+		return c.follow(running)
+	}
+	return c.followThere(r)
 }
 
 // cutter gives a client the rest of a recording after its n-th event, or numbers events for it. The recording

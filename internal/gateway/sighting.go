@@ -289,3 +289,10 @@ func (b *sightings) flush() {
 		b.settle(s, now, ledgerNow, true)
 	}
 }
+
+// refreshed has s go by what is on record now.
+func (s *sighting) refreshed(r *ledger.Record) {
+	s.mu.Lock()
+	s.record, s.failed, s.unknown = r, r.Answer == nil, r.BilledMaybe > 0
+	s.mu.Unlock()
+}

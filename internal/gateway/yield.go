@@ -17,6 +17,8 @@ func (c *call) turnedAway(refusal *Error) *Error {
 	}
 	again, held := c.yieldTo(r.ID)
 	switch {
+	case c.mirror:
+		return held
 	case held != nil:
 		return c.abandon(held)
 	case again, !c.done:
@@ -59,7 +61,7 @@ func (c *call) lookAgain() {
 	c.depart(false)
 	c.exec.unref()
 	c.departed.Store(false)
-	c.exec, c.leader, c.replay, c.again = nil, false, false, false
+	c.exec, c.leader, c.replay, c.again, c.mirror, c.cur = nil, false, false, false, false, nil
 }
 
 // leave gives a place among the workers back.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 )
 
 // Built says whether this build can be broken on purpose.
@@ -30,6 +31,15 @@ func Point(name string) {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // never go past the point while the signal is on its way
 	}
+}
+
+// Beat is the interval of heartbeats: HOLDFAST_TEST_BEAT, so that tests of leases that run out need not wait for real ones,
+// else the given one.
+func Beat(real time.Duration) time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("HOLDFAST_TEST_BEAT")); err == nil && d > 0 {
+		return d
+	}
+	return real
 }
 
 // Crashes reports whether a crash is asked for at the named point.

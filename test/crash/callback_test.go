@@ -44,7 +44,7 @@ func TestCallbackCrash(t *testing.T) {
 			s := httptest.NewServer(receiver)
 			defer s.Close()
 			r := newRig(t)
-			r.rule(`{"match":{"op":"tell"},"times":-1,"steps":[{"delay_ms":400}]}`)
+			r.Rule(`{"match":{"op":"tell"},"times":-1,"steps":[{"delay_ms":400}]}`)
 			armed := filepath.Join(t.TempDir(), "armed")
 			command := r.command(point)
 			command.Env = append(command.Env, "HOLDFAST_CRASH_ARMED="+armed)
@@ -52,7 +52,7 @@ func TestCallbackCrash(t *testing.T) {
 				t.Fatal(err)
 			}
 			job := r.submitTold("tell", s.URL)
-			r.until(func() bool { return r.callsOf(&op{name: "tell"}) > 0 }) // the next commit is its end's
+			r.until(func() bool { return r.CallsOf("tell") > 0 }) // the next commit is its end's
 			if err := os.WriteFile(armed, nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -79,16 +79,16 @@ func (r *rig) submitTold(op, url string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	a, err := r.send(r.gateway.URL, "/holdfast/v1/jobs", in, nil)
-	if err != nil || a.status != http.StatusAccepted {
+	a, err := r.Send(r.gateway.URL, "/holdfast/v1/jobs", in, nil)
+	if err != nil || a.Status != http.StatusAccepted {
 		r.t.Fatalf("%v %v", a, err)
 	}
-	return a.intent()
+	return a.Intent()
 }
 
 func (r *rig) settled(id string) bool {
 	var v struct{ State string }
-	r.getJSON(r.gateway.Admin+"/holdfast/v1/intents/"+id, &v)
+	r.GetJSON(r.gateway.Admin+"/holdfast/v1/intents/"+id, &v)
 	return v.State == "settled"
 }
 
@@ -109,7 +109,7 @@ func (r *rig) judgeTold(job string, receiver *told) {
 	r.t.Helper()
 	b := r.read()
 	calls := 0
-	for _, s := range b.byID {
+	for _, s := range b.ByID {
 		if intent.CallbackOf(&s.Intent) != job {
 			continue
 		}
@@ -118,7 +118,7 @@ func (r *rig) judgeTold(job string, receiver *told) {
 			r.t.Errorf("%+v, and its receiver has had it %d times", s.Status, receiver.ids[s.ID])
 		}
 	}
-	if s := b.byID[job]; s == nil || s.State != ledger.Settled || calls != 1 || len(receiver.ids) != 1 {
+	if s := b.ByID[job]; s == nil || s.State != ledger.Settled || calls != 1 || len(receiver.ids) != 1 {
 		r.t.Errorf("%d callbacks of %+v, its receiver has had %v", calls, s, receiver.ids)
 	}
 	found, err := sqlite.Verify(r.t.Context(), r.store())

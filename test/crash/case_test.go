@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/holdfast-ai/holdfast/test/farside"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -33,15 +34,15 @@ func (c call) body() []byte {
 	return b
 }
 
-func (r *rig) try(c call) (*answer, error) {
+func (r *rig) try(c call) (*farside.Answer, error) {
 	header := map[string]string{"Holdfast-Workflow": c.workflow}
 	if c.key != "" {
 		header["Idempotency-Key"] = c.key
 	}
-	return r.send(r.gateway.URL, "/v1/chat/completions", c.body(), header)
+	return r.Send(r.gateway.URL, "/v1/chat/completions", c.body(), header)
 }
 
-func (r *rig) do(c call) *answer {
+func (r *rig) do(c call) *farside.Answer {
 	r.t.Helper()
 	a, err := r.try(c)
 	if err != nil {
@@ -51,57 +52,22 @@ func (r *rig) do(c call) *answer {
 }
 
 // must fails the test unless the answer has this status and code.
-func (r *rig) must(c call, status int, code string) *answer {
+func (r *rig) must(c call, status int, code string) *farside.Answer {
 	r.t.Helper()
 	a := r.do(c)
-	if a.status != status || a.code() != code {
+	if a.Status != status || a.Code() != code {
 		r.t.Fatalf("%s: want %d %q, got %v", c.op, status, code, a)
 	}
 	return a
 }
 
-// script gives the first calls of an operation their steps.
-func (r *rig) script(op string, steps ...string) {
-	r.t.Helper()
-	r.rule(fmt.Sprintf(`{"match":{"op":%q},"steps":[%s]}`, op, strings.Join(steps, ",")))
-}
-
-func (r *rig) rule(rule string) {
-	r.t.Helper()
-	resp, err := r.client.Post(r.sim.URL+"/sim/v1/rules", "application/json", strings.NewReader(rule))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		r.t.Fatalf("script %s: %d", rule, resp.StatusCode)
-	}
-}
-
-// await blocks until the far side's counters are there.
-func (r *rig) await(query string) {
-	r.t.Helper()
-	var n counts
-	r.getJSON(r.sim.URL+"/sim/v1/wait?timeout_ms=10000&"+query, &n)
-}
-
-// release lets the calls go that wait at a gate.
-func (r *rig) release(gate string) {
-	r.t.Helper()
-	resp, err := r.client.Post(r.sim.URL+"/sim/v1/gates/"+gate, "", nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	_ = resp.Body.Close()
-}
-
 // hasHad compares what the far side did for an operation with what it should have done.
 func (r *rig) hasHad(op string, calls int64, effects int) {
 	r.t.Helper()
-	if got := r.calls()[op].Calls; got != calls {
+	if got := r.Calls()[op].Calls; got != calls {
 		r.t.Errorf("%s: %d calls, want %d", op, got, calls)
 	}
-	if got := r.effects()[op]; got != effects {
+	if got := r.Effects()[op]; got != effects {
 		r.t.Errorf("%s: %d effects, want %d", op, got, effects)
 	}
 }
@@ -110,7 +76,7 @@ func (r *rig) hasHad(op string, calls int64, effects int) {
 func (r *rig) operation(id string) admin.Intent {
 	r.t.Helper()
 	var v admin.Intent
-	r.getJSON(r.gateway.Admin+"/holdfast/v1/intents/"+id, &v)
+	r.GetJSON(r.gateway.Admin+"/holdfast/v1/intents/"+id, &v)
 	return v
 }
 
@@ -118,22 +84,22 @@ func (r *rig) operation(id string) admin.Intent {
 func TestBR001LateAnswer(t *testing.T) {
 	r := newRig(t)
 	r.start("")
-	r.script("ticket", `{"hold":"late","hold_at":"effect"}`)
+	r.Script("ticket", `{"hold":"late","hold_at":"effect"}`)
 	c := call{op: "ticket", key: "tk-77", workflow: "quick"}
 	first := r.must(c, http.StatusGatewayTimeout, "deadline_exceeded")
-	if first.intent() == "" || first.header.Get("Holdfast-Safe-To-Retry") != "after-reconcile" || first.header.Get("X-Should-Retry") != "false" {
-		t.Errorf("the first answer must say that the outcome is not known: %v", first.header)
+	if first.Intent() == "" || first.Header.Get("Holdfast-Safe-To-Retry") != "after-reconcile" || first.Header.Get("X-Should-Retry") != "false" {
+		t.Errorf("the first answer must say that the outcome is not known: %v", first.Header)
 	}
 	second := r.must(c, http.StatusConflict, "outcome_unknown")
-	if second.intent() != first.intent() || second.header.Get("X-Should-Retry") != "false" {
-		t.Errorf("another intent, or an invitation to retry: %v", second.header)
+	if second.Intent() != first.Intent() || second.Header.Get("X-Should-Retry") != "false" {
+		t.Errorf("another intent, or an invitation to retry: %v", second.Header)
 	}
-	r.release("late")
-	r.await("op=ticket&ended=1")
-	if third := r.must(c, http.StatusConflict, "outcome_unknown"); third.intent() != first.intent() {
+	r.Release("late")
+	r.Await("op=ticket&ended=1")
+	if third := r.must(c, http.StatusConflict, "outcome_unknown"); third.Intent() != first.Intent() {
 		t.Errorf("another intent: %v", third)
 	}
-	if v := r.operation(first.intent()); v.State != "unknown" || v.Attempt != 1 {
+	if v := r.operation(first.Intent()); v.State != "unknown" || v.Attempt != 1 {
 		t.Errorf("state %s, attempt %d", v.State, v.Attempt)
 	}
 	r.hasHad("ticket", 1, 1)
@@ -202,11 +168,11 @@ func TestBR010ClaimWithoutDispatch(t *testing.T) {
 	r.claimAlone("invoice")
 	r.start("")
 	var waiting []admin.Intent
-	r.getJSON(r.gateway.Admin+"/holdfast/v1/intents", &waiting)
+	r.GetJSON(r.gateway.Admin+"/holdfast/v1/intents", &waiting)
 	if len(waiting) != 1 || waiting[0].State != "intent_created" || waiting[0].LeaseOwner != "" {
 		t.Fatalf("recovered: %+v", waiting)
 	}
-	if a := r.must(c, 200, ""); a.intent() != waiting[0].ID || a.replayed() {
+	if a := r.must(c, 200, ""); a.Intent() != waiting[0].ID || a.Replayed() {
 		t.Errorf("it was not the waiting intent that ran: %v", a)
 	}
 	r.hasHad("invoice", 2, 2) // the first of them made the claim that was copied
@@ -217,7 +183,7 @@ func TestBR010ClaimWithoutDispatch(t *testing.T) {
 func (r *rig) claimAlone(op string) {
 	r.t.Helper()
 	ctx := context.Background()
-	old := r.read().byOp[op][0]
+	old := r.read().ByOp[op][0]
 	if err := removeStore(r.store()); err != nil {
 		r.t.Fatal(err)
 	}
@@ -254,29 +220,29 @@ func TestBR086AgentRepeatsItsBatch(t *testing.T) {
 	db := call{op: "db-row-7", workflow: "pipeline", text: "write row 7"}
 	slack := call{op: "slack-ops", workflow: "pipeline", text: "post to ops"}
 	first := r.must(email, 200, "")
-	r.script("db-row-7", `{"hold":"row","hold_at":"effect"}`)
+	r.Script("db-row-7", `{"hold":"row","hold_at":"effect"}`)
 	broke := make(chan error, 1)
 	go func() {
 		_, err := r.try(db)
 		broke <- err
 	}()
-	r.await("op=db-row-7&effects=1&gate=row&held=1")
+	r.Await("op=db-row-7&effects=1&gate=row&held=1")
 	r.kill()
 	if err := <-broke; err == nil {
 		t.Error("an answer from a dead gateway")
 	}
-	r.release("row")
+	r.Release("row")
 	r.start("")
 
 	email.text += "  " // the model words the white space differently
-	if a := r.must(email, 200, ""); !a.replayed() || !bytes.Equal(a.body, first.body) {
+	if a := r.must(email, 200, ""); !a.Replayed() || !bytes.Equal(a.Body, first.Body) {
 		t.Errorf("not the first answer: %v", a)
 	}
 	unknown := r.must(db, http.StatusConflict, "outcome_unknown")
 	r.must(slack, 200, "")
 
 	var all []admin.Intent
-	r.getJSON(r.gateway.Admin+"/holdfast/v1/intents?all=1", &all)
+	r.GetJSON(r.gateway.Admin+"/holdfast/v1/intents?all=1", &all)
 	states := map[string]string{}
 	for _, v := range all {
 		states[v.RequestedModel] = v.State + "/" + v.Outcome
@@ -285,8 +251,8 @@ func TestBR086AgentRepeatsItsBatch(t *testing.T) {
 	if fmt.Sprint(states) != fmt.Sprint(want) {
 		t.Errorf("an operator sees %v, want %v", states, want)
 	}
-	r.resolve(unknown.intent())
-	if a := r.do(db); a.status == 200 && !a.replayed() || a.intent() != unknown.intent() {
+	r.resolve(unknown.Intent())
+	if a := r.do(db); a.Status == 200 && !a.Replayed() || a.Intent() != unknown.Intent() {
 		t.Errorf("resolved, asked again: %v", a)
 	}
 	for _, c := range []call{email, db, slack} {
@@ -299,7 +265,7 @@ func TestBR086AgentRepeatsItsBatch(t *testing.T) {
 func (r *rig) resolve(id string) {
 	r.t.Helper()
 	word := `{"outcome":"success","by":"ann","reason":"the row is there"}`
-	resp, err := r.client.Post(r.gateway.Admin+"/holdfast/v1/intents/"+id+"/resolve", "application/json", strings.NewReader(word))
+	resp, err := r.Client.Post(r.gateway.Admin+"/holdfast/v1/intents/"+id+"/resolve", "application/json", strings.NewReader(word))
 	if err != nil {
 		r.t.Fatal(err)
 	}

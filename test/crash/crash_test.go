@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"github.com/holdfast-ai/holdfast/test/farside"
 	"hash/fnv"
 	"math/rand/v2"
 	"strings"
@@ -33,8 +34,8 @@ type campaign struct {
 	*rig
 	rnd    *rand.Rand
 	label  string
-	ops    []*op
-	recent []*op // of the last life
+	ops    []*farside.Op
+	recent []*farside.Op // of the last life
 	kills  int
 }
 
@@ -124,25 +125,25 @@ const patience = 2 * time.Minute
 // ask lets clients finish what earlier lives left, and with more begin new operations until the gateway dies.
 func (c *campaign) ask(more bool) {
 	c.t.Helper()
-	var todo []*op
+	var todo []*farside.Op
 	for _, o := range c.ops {
-		if o.ended == "" {
+		if o.Ended == "" {
 			todo = append(todo, o)
 		}
 	}
 	c.recent = nil
 	var mu sync.Mutex
-	next := func() *op {
+	next := func() *farside.Op {
 		mu.Lock()
 		defer mu.Unlock()
-		var o *op
+		var o *farside.Op
 		switch {
 		case len(todo) > 0:
 			o, todo = todo[0], todo[1:]
 		case !more || c.dead():
 			return nil
 		default:
-			o = newOp(c.rnd, fmt.Sprintf("%s-%d", c.label, len(c.ops)))
+			o = farside.NewOp(c.rnd, fmt.Sprintf("%s-%d", c.label, len(c.ops)))
 			c.ops = append(c.ops, o)
 		}
 		c.recent = append(c.recent, o)
@@ -157,7 +158,7 @@ func (c *campaign) ask(more bool) {
 	for range clients {
 		all.Go(func() {
 			for o := next(); o != nil && !c.dead(); o = next() {
-				o.pursue(c.rig, c.gateway.URL, c.gateway.Done())
+				o.Pursue(c.Side, c.gateway.URL, c.gateway.Done())
 			}
 		})
 	}
@@ -179,10 +180,10 @@ func (c *campaign) finish() {
 	c.stop()
 	ends := map[string]int{}
 	for _, o := range c.ops {
-		if o.ended == "" {
-			c.t.Errorf("op %s (%s) did not end", o.name, o.kind.name)
+		if o.Ended == "" {
+			c.t.Errorf("op %s (%s) did not end", o.Name, o.Kind.Name)
 		}
-		ends[o.ended]++
+		ends[o.Ended]++
 	}
-	c.t.Logf("%d kills, %d operations %v, %d intents", c.kills, len(c.ops), ends, len(b.byID))
+	c.t.Logf("%d kills, %d operations %v, %d intents", c.kills, len(c.ops), ends, len(b.ByID))
 }

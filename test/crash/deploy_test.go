@@ -13,14 +13,14 @@ import (
 func TestDeployCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.rule(`{"match":{"body":"held"},"times":-1,"steps":[{"hold":"gate","hold_at":"request"}]}`)
+	r.Rule(`{"match":{"body":"held"},"times":-1,"steps":[{"hold":"gate","hold_at":"request"}]}`)
 	r.start("")
 	var ids []string
 	for _, name := range numbered("held", 100) { // more than are sent at a time
 		ids = append(ids, r.enqueue("jobs", name))
 	}
 	for deploy := range 2 {
-		r.await("gate=gate&held=30")
+		r.Await("gate=gate&held=30")
 		if err := syscall.Kill(r.gateway.ID(), syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
@@ -30,20 +30,20 @@ func TestDeployCostsNoAttempt(t *testing.T) {
 			}
 		}
 		for !r.dead() { // what began in the same moment is held, too
-			r.release("gate")
+			r.Release("gate")
 			<-time.After(5 * time.Millisecond)
 		}
 		r.stop() // wants it to have ended well
 		r.start("")
 	}
-	r.control(http.MethodDelete, r.sim.URL+"/sim/v1/script", "")
-	r.release("gate")
+	r.Control(http.MethodDelete, r.Sim.URL+"/sim/v1/script", "")
+	r.Release("gate")
 	for _, id := range ids {
 		if j := r.awaitJob(id, done); j.Attempt != 1 || j.Crashes != 0 {
 			t.Errorf("over two deploys: %+v", j)
 		}
 	}
-	for op, n := range r.calls() {
+	for op, n := range r.Calls() {
 		if n.Calls != 1 {
 			t.Errorf("%s was sent %d times", op, n.Calls)
 		}
@@ -56,16 +56,16 @@ func TestDeployCostsNoAttempt(t *testing.T) {
 func TestJobLongerThanItsLease(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.rule(`{"match":{"op":"long"},"times":-1,"steps":[{"hold":"gate","hold_at":"request"}]}`)
+	r.Rule(`{"match":{"op":"long"},"times":-1,"steps":[{"hold":"gate","hold_at":"request"}]}`)
 	r.start("")
 	id := r.enqueue("jobs", "long")
-	r.await("gate=gate&held=1")
+	r.Await("gate=gate&held=1")
 	if err := syscall.Kill(r.gateway.ID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	lease := time.NewTimer(16 * time.Second) // three heartbeats of 5 s are a lease
 	zombie := r.gateway
-	r.release("gate") // it is answered meanwhile
+	r.Release("gate") // it is answered meanwhile
 	<-lease.C
 	if err := r.serve(r.command("")); err == nil || r.gateway != zombie {
 		t.Fatal("two gateways on one store")
@@ -76,7 +76,7 @@ func TestJobLongerThanItsLease(t *testing.T) {
 	if j := r.awaitJob(id, done); j.Outcome != "success" || j.Attempt != 1 || j.Crashes != 0 {
 		t.Errorf("%+v", j)
 	}
-	if n := r.calls()["long"].Calls; n != 1 {
+	if n := r.Calls()["long"].Calls; n != 1 {
 		t.Errorf("sent %d times", n)
 	}
 	r.stop()
@@ -98,17 +98,17 @@ func (r *rig) enqueue(workflow, op string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	a, err := r.send(r.gateway.URL, "/holdfast/v1/jobs", in, nil)
-	if err != nil || a.status != http.StatusAccepted {
+	a, err := r.Send(r.gateway.URL, "/holdfast/v1/jobs", in, nil)
+	if err != nil || a.Status != http.StatusAccepted {
 		r.t.Fatalf("%s: %v %v", op, a, err)
 	}
-	return a.intent()
+	return a.Intent()
 }
 
 func (r *rig) job(id string) *jobView {
 	r.t.Helper()
 	var j jobView
-	r.getJSON(r.gateway.Admin+"/holdfast/v1/jobs/"+id, &j)
+	r.GetJSON(r.gateway.Admin+"/holdfast/v1/jobs/"+id, &j)
 	return &j
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/holdfast-ai/holdfast/test/farside"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -41,24 +42,7 @@ var clouds = strings.NewReplacer(
 // turn changes the weather.
 func (r *rig) turn(name string) {
 	r.t.Helper()
-	r.control(http.MethodPut, r.sim.URL+"/sim/v1/script", `{"rules": `+clouds.Replace(weather[name])+`}`)
-}
-
-// control gives an order to a control or admin API.
-func (r *rig) control(method, url, body string) {
-	r.t.Helper()
-	req, err := http.NewRequestWithContext(r.t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	resp, err := r.client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		r.t.Fatalf("%s %s: %s", method, url, resp.Status)
-	}
+	r.Control(http.MethodPut, r.Sim.URL+"/sim/v1/script", `{"rules": `+clouds.Replace(weather[name])+`}`)
 }
 
 // TestJobsSurviveTheirWorkers submits jobs while the far side dies, throttles and returns, kills every process that works
@@ -141,14 +125,14 @@ func (s *season) backlog(jobs []*receipt) {
 	s.submit(s.t.Context(), &submitters, jobs)
 	submitters.Wait()
 	s.resumed = time.Now()
-	s.control(http.MethodPost, s.gateway.Admin+"/holdfast/v1/routes/resume", `{"route":"*","reason":"it is built up"}`)
+	s.Control(http.MethodPost, s.gateway.Admin+"/holdfast/v1/routes/resume", `{"route":"*","reason":"it is built up"}`)
 	s.kill()
 }
 
 // pause keeps this gateway from sending anything.
 func (r *rig) pause() {
 	r.t.Helper()
-	r.control(http.MethodPost, r.gateway.Admin+"/holdfast/v1/routes/pause", `{"route":"*","reason":"a backlog is built up"}`)
+	r.Control(http.MethodPost, r.gateway.Admin+"/holdfast/v1/routes/pause", `{"route":"*","reason":"a backlog is built up"}`)
 }
 
 // life starts a gateway and kills it after a time.
@@ -208,7 +192,7 @@ func (s *season) submitJob(ctx context.Context, c *receipt) {
 	for ctx.Err() == nil {
 		if g := s.serve.Load(); g != nil {
 			sent := time.Now()
-			if a, err := s.send(g.URL, "/holdfast/v1/jobs", in, nil); err == nil {
+			if a, err := s.Send(g.URL, "/holdfast/v1/jobs", in, nil); err == nil {
 				s.acknowledged(c, a, sent)
 				return
 			} // it is dying
@@ -218,21 +202,21 @@ func (s *season) submitJob(ctx context.Context, c *receipt) {
 }
 
 // acknowledged writes down what a submitter was told. A later submission is told of the same job.
-func (s *season) acknowledged(c *receipt, a *answer, sent time.Time) {
+func (s *season) acknowledged(c *receipt, a *farside.Answer, sent time.Time) {
 	var told struct {
 		ID        string    `json:"id"`
 		CreatedAt time.Time `json:"created_at"`
 		ExpiresAt time.Time `json:"expires_at"`
 	}
-	err := json.Unmarshal(a.body, &told)
+	err := json.Unmarshal(a.Body, &told)
 	switch {
-	case a.status != http.StatusAccepted || err != nil || told.ID != a.intent():
+	case a.Status != http.StatusAccepted || err != nil || told.ID != a.Intent():
 		s.t.Errorf("%s: %v %v", c.op, a, err)
 	case c.id != "" && c.id != told.ID:
 		s.t.Errorf("%s: its job was %s and is now %s", c.op, c.id, told.ID)
 	case c.id == "":
 		c.id, c.created, c.expires, c.sent, c.received = told.ID, told.CreatedAt, told.ExpiresAt, sent, time.Now()
-		c.known = a.replayed() // an earlier submission of it was taken on, and its submitter never told
+		c.known = a.Replayed() // an earlier submission of it was taken on, and its submitter never told
 	}
 }
 
@@ -245,7 +229,7 @@ func (s *season) drainJobs() {
 	defer ticker.Stop()
 	for {
 		var left []struct{ ID, State, Lane string }
-		s.getJSON(s.gateway.URL+"/holdfast/v1/jobs?lane="+intent.LaneBackground+"&state=intent_created,dispatched&limit=10", &left)
+		s.GetJSON(s.gateway.URL+"/holdfast/v1/jobs?lane="+intent.LaneBackground+"&state=intent_created,dispatched&limit=10", &left)
 		if len(left) == 0 {
 			return
 		}

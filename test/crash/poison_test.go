@@ -172,7 +172,7 @@ func killed(s *os.ProcessState) bool {
 func TestJobWhoseCallKillsTheGateway(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.rule(`{"match":{"op":"poison"},"times":-1,"steps":[{"hold":"poison","hold_at":"request"}]}`)
+	r.Rule(`{"match":{"op":"poison"},"times":-1,"steps":[{"hold":"poison","hold_at":"request"}]}`)
 	r.start("")
 	poison := r.enqueue("jobs", "poison")
 	var ids []string
@@ -180,7 +180,7 @@ func TestJobWhoseCallKillsTheGateway(t *testing.T) {
 		for i := range 10 {
 			ids = append(ids, r.enqueue("jobs", fmt.Sprintf("life-%d-%d", life, i)))
 		}
-		r.await(fmt.Sprintf("op=poison&calls=%d", life))
+		r.Await(fmt.Sprintf("op=poison&calls=%d", life))
 		for _, id := range ids { // beside the poison they are done
 			r.awaitJob(id, done)
 		}
@@ -193,7 +193,7 @@ func TestJobWhoseCallKillsTheGateway(t *testing.T) {
 			t.Errorf("beside the poison: %+v", j)
 		}
 	}
-	if calls := r.calls(); calls["poison"].Calls != 4 {
+	if calls := r.Calls(); calls["poison"].Calls != 4 {
 		t.Errorf("the poison was sent %d times", calls["poison"].Calls)
 	}
 	r.stop()

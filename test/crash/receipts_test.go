@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"github.com/holdfast-ai/holdfast/test/farside"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func (s *season) hear() {
 	}
 	s.list = s.list[:s.ended]
 	var more []*heard
-	s.getJSON(fmt.Sprintf("%s/sim/v1/calls?after=%d", s.sim.URL, after), &more)
+	s.GetJSON(fmt.Sprintf("%s/sim/v1/calls?after=%d", s.Sim.URL, after), &more)
 	if len(more) > 0 && more[0].N != after+1 {
 		s.t.Fatalf("calls were forgotten before they were read: %d follows %d", more[0].N, after)
 	}
@@ -74,32 +75,32 @@ func (s *season) byOp() map[string][]*heard {
 }
 
 // judgeJobs holds every job to its receipt, its one end, and the law (semantics 1).
-func (s *season) judgeJobs(b *book) {
+func (s *season) judgeJobs(b *farside.Book) {
 	s.t.Helper()
-	calls, byOp := s.byOp(), map[string][]*seen{}
-	for _, r := range b.byID {
+	calls, byOp := s.byOp(), map[string][]*farside.Seen{}
+	for _, r := range b.ByID {
 		byOp[keyPart(r)] = append(byOp[keyPart(r)], r)
 	}
-	if len(b.byID) != len(s.all) {
-		s.t.Errorf("%d jobs were submitted and %d are in the log", len(s.all), len(b.byID))
+	if len(b.ByID) != len(s.all) {
+		s.t.Errorf("%d jobs were submitted and %d are in the log", len(s.all), len(b.ByID))
 	}
 	ends, crashes := map[string]int{}, 0
 	for _, c := range s.all {
-		r := b.byID[c.id]
+		r := b.ByID[c.id]
 		if r == nil {
 			s.t.Errorf("%s: lost: its submitter was told of %q", c.op, c.id)
 			continue
 		}
 		crashes += r.Crashes
 		ends[s.end(c, r)]++
-		n, made := count(byOp[keyPart(r)]), int64(len(calls[c.op]))
-		if made > n.logged || made < n.answered {
+		n, made := farside.Count(byOp[keyPart(r)]), int64(len(calls[c.op]))
+		if made > n.Logged || made < n.Answered {
 			s.t.Errorf("%s: %d calls, and in the log %+v", c.op, made, n)
 		}
-		if made-1 > n.excused {
-			s.t.Errorf("%s: %d calls, only %d of them failed for certain or may have been billed", c.op, made, n.excused)
+		if made-1 > n.Excused {
+			s.t.Errorf("%s: %d calls, only %d of them failed for certain or may have been billed", c.op, made, n.Excused)
 		}
-		if c.workflow == "acts" && n.possible > 1 {
+		if c.workflow == "acts" && n.Possible > 1 {
 			s.t.Errorf("%s: sent again although its effect may have happened: %+v", c.op, n)
 		}
 	}
@@ -110,9 +111,9 @@ func (s *season) judgeJobs(b *book) {
 }
 
 // end names the one end of a job.
-func (s *season) end(c *receipt, r *seen) string {
+func (s *season) end(c *receipt, r *farside.Seen) string {
 	settled := 0
-	for _, e := range r.events {
+	for _, e := range r.Events {
 		if e.Kind == "transition" && e.To == ledger.Settled {
 			settled++
 		}
@@ -156,13 +157,13 @@ func atOnce(workflow string) int {
 // judgeOrder holds the order in which the far side heard of jobs first to release_order. Of the jobs that were in the
 // queue for certain when another one was taken from it, and go before it, those may be heard of later that other workers
 // had in hand: one less than there are workers for them.
-func (s *season) judgeOrder(b *book) {
+func (s *season) judgeOrder(b *farside.Book) {
 	s.t.Helper()
 	calls := s.byOp()
 	first := func(c *receipt) time.Time { return calls[c.op][0].Start }
 	lines := map[string][]*receipt{}
 	for _, c := range s.all {
-		if r := b.byID[c.id]; r != nil && len(calls[c.op]) > 0 && undisturbed(r, len(calls[c.op])) {
+		if r := b.ByID[c.id]; r != nil && len(calls[c.op]) > 0 && undisturbed(r, len(calls[c.op])) {
 			lines[c.workflow+" "+c.owner] = append(lines[c.workflow+" "+c.owner], c)
 		}
 	}
@@ -193,9 +194,9 @@ func (s *season) judgeOrder(b *book) {
 
 // undisturbed reports whether the far side heard of a job when it was taken from the queue first: its worker did not die
 // with it before, nor gave it back.
-func undisturbed(r *seen, calls int) bool {
+func undisturbed(r *farside.Seen, calls int) bool {
 	attempts := 0
-	for _, e := range r.events {
+	for _, e := range r.Events {
 		switch {
 		case e.Kind == "attempt":
 			attempts++
@@ -207,24 +208,24 @@ func undisturbed(r *seen, calls int) bool {
 }
 
 // judgeAges: what is older than its max_queue_age is not dispatched, and that age begins with the submission.
-func (s *season) judgeAges(b *book) {
+func (s *season) judgeAges(b *farside.Book) {
 	s.t.Helper()
 	aged, done := 0, 0
 	for _, c := range s.all {
-		r := b.byID[c.id]
+		r := b.ByID[c.id]
 		if r == nil || c.age == 0 {
 			continue
 		}
 		if !c.known && (c.expires.Sub(c.received) > c.age || c.expires.Sub(c.sent) < c.age) {
 			s.t.Errorf("%s: sent %s, acknowledged %s, to be done within %s: its time is over at %s", c.op, c.sent, c.received, c.age, c.expires)
 		}
-		for _, e := range r.events {
+		for _, e := range r.Events {
 			if e.Kind == "attempt" && !e.At.Before(c.expires) {
 				s.t.Errorf("%s: dispatched %s after its max_queue_age", c.op, e.At.Sub(c.expires))
 			}
 		}
 		switch {
-		case r.Lane == intent.LaneDead && slices.ContainsFunc(r.events, tooOld):
+		case r.Lane == intent.LaneDead && slices.ContainsFunc(r.Events, tooOld):
 			aged++
 		case r.State == ledger.Settled:
 			done++
@@ -240,12 +241,12 @@ func tooOld(e ledger.Event) bool { return strings.HasPrefix(e.Reason, "max_queue
 
 // judgeWaits: a job that was told when to come back does not come before, nor do its siblings, but for those that were in
 // workers' hands.
-func (s *season) judgeWaits(b *book) {
+func (s *season) judgeWaits(b *farside.Book) {
 	s.t.Helper()
 	waited, windows, most, calls := 0, 0, 0, s.byOp()
 	for _, c := range s.all {
 		list := calls[c.op]
-		if b.byID[c.id] == nil || !allRecorded(b.byID[c.id], list) {
+		if b.ByID[c.id] == nil || !allRecorded(b.ByID[c.id], list) {
 			continue
 		}
 		for i, h := range list {
@@ -280,14 +281,14 @@ func (s *season) judgeWaits(b *book) {
 
 // allRecorded reports whether the log has every 429 that a job was given: a process that dies with one in hand tells
 // nobody.
-func allRecorded(r *seen, list []*heard) bool {
+func allRecorded(r *farside.Seen, list []*heard) bool {
 	throttled := 0
 	for _, h := range list {
 		if h.Rule == "throttled" {
 			throttled++
 		}
 	}
-	for _, e := range r.attempts {
+	for _, e := range r.Attempts {
 		if e.Status == 429 {
 			throttled--
 		}
@@ -305,7 +306,7 @@ func (s *season) killed(from, to time.Time) bool {
 }
 
 // keyPart is what tells a job's key from others.
-func keyPart(s *seen) string {
+func keyPart(s *farside.Seen) string {
 	parts := strings.Split(s.Key, ":")
 	return parts[len(parts)-1]
 }

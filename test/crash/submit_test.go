@@ -54,7 +54,7 @@ func TestSubmissionIsInterrupted(t *testing.T) {
 	for _, job := range r.jobs() {
 		r.awaitJob(job.ID, done)
 	}
-	for op, n := range r.calls() {
+	for op, n := range r.Calls() {
 		if n.Calls != 1 {
 			t.Errorf("%s was sent %d times", op, n.Calls)
 		}
@@ -109,7 +109,7 @@ func (c *upload) end() { _ = c.in.Close() }
 // jobs are those that the gateway has taken on.
 func (r *rig) jobs() (all []jobView) {
 	r.t.Helper()
-	r.getJSON(r.gateway.Admin+"/holdfast/v1/jobs?all=1&limit=1000", &all)
+	r.GetJSON(r.gateway.Admin+"/holdfast/v1/jobs?all=1&limit=1000", &all)
 	return all
 }
 

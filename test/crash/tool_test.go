@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"github.com/holdfast-ai/holdfast/test/farside"
 	"testing"
 	"time"
 )
@@ -29,15 +30,15 @@ func TestToolCrash(t *testing.T) {
 				}
 				op := "order"
 				rule := fmt.Sprintf(`{"match":{"op":%q,"method":"POST"},"steps":[%s]}`, op, step)
-				r.rule(rule)
+				r.Rule(rule)
 				a, died := r.insist(op)
 				if reached := point != ""; died != reached && point != "answer.before" { // which an unknown call does not reach
 					t.Errorf("died at its point: %v, want %v", died, reached)
 				}
-				if again := r.order(op); again == nil || again.intent() != a.intent() || !again.replayed() {
+				if again := r.order(op); again == nil || again.Intent() != a.Intent() || !again.Replayed() {
 					t.Errorf("answered twice: %v, %v", a, again)
 				}
-				if n := r.effects()[op]; n != 1 {
+				if n := r.Effects()[op]; n != 1 {
 					t.Errorf("%d effects, want 1", n)
 				}
 				r.stop()
@@ -47,9 +48,9 @@ func TestToolCrash(t *testing.T) {
 }
 
 // order sends the write; nil: the gateway died of it.
-func (r *rig) order(op string) *answer {
+func (r *rig) order(op string) *farside.Answer {
 	r.t.Helper()
-	a, err := r.send(r.gateway.URL, "/tools/shop/orders", fmt.Appendf(nil, `{"order":"o-1","note":"op=%s"}`, op), nil)
+	a, err := r.Send(r.gateway.URL, "/tools/shop/orders", fmt.Appendf(nil, `{"order":"o-1","note":"op=%s"}`, op), nil)
 	if err != nil {
 		return nil
 	}
@@ -58,7 +59,7 @@ func (r *rig) order(op string) *answer {
 
 // insist asks until the answer is no question of evidence any more. It restarts a gateway that died, and kills one that
 // holds an unknown outcome, once.
-func (r *rig) insist(op string) (a *answer, died bool) {
+func (r *rig) insist(op string) (a *farside.Answer, died bool) {
 	r.t.Helper()
 	killed := false
 	for end := time.Now().Add(patience); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
@@ -68,11 +69,11 @@ func (r *rig) insist(op string) (a *answer, died bool) {
 			r.mustDie("the gateway gave no answer and lives")
 			r.gateway, died = nil, true
 			r.start("")
-		case a.code() == "outcome_unknown" && !killed:
+		case a.Code() == "outcome_unknown" && !killed:
 			killed = true
 			r.kill()
 			r.start("")
-		case a.status == 200:
+		case a.Status == 200:
 			return a, died
 		}
 	}

@@ -13,14 +13,14 @@ func TestThirtyWorkersAreToldToWait(t *testing.T) {
 	t.Parallel()
 	const workers, asked = 30, 5 * time.Second
 	r := newRig(t)
-	r.rule(fmt.Sprintf(`{"times":%d,"steps":[{"status":429,"headers":{"Retry-After":"5"},"hold":"gate","hold_at":"request"}]}`, workers))
+	r.Rule(fmt.Sprintf(`{"times":%d,"steps":[{"status":429,"headers":{"Retry-After":"5"},"hold":"gate","hold_at":"request"}]}`, workers))
 	r.start("")
 	var ids []string
 	for _, op := range numbered("told", workers) {
 		ids = append(ids, r.enqueue("jobs", op))
 	}
-	r.await(fmt.Sprintf("gate=gate&held=%d", workers))
-	r.release("gate")
+	r.Await(fmt.Sprintf("gate=gate&held=%d", workers))
+	r.Release("gate")
 	for _, id := range ids {
 		r.awaitJob(id, func(j *jobView) bool { return j.State == "intent_created" && j.Attempt == 1 })
 	}
@@ -32,7 +32,7 @@ func TestThirtyWorkersAreToldToWait(t *testing.T) {
 		}
 	}
 	var calls []*heard
-	r.getJSON(r.sim.URL+"/sim/v1/calls", &calls)
+	r.GetJSON(r.Sim.URL+"/sim/v1/calls", &calls)
 	said := map[string]time.Time{}
 	var came []time.Duration
 	for _, h := range calls {

@@ -1,4 +1,5 @@
-// Command river measures River on SQLite as `holdfast bench queue` measures our queue: the reference row of the same run.
+// Command river measures River on SQLite or Postgres as `holdfast bench queue` and `bench postgres` measure our queue: the reference row of
+// the same run.
 //
 // It is a module of its own, so that River is no dependency of what it is compared with.
 package main
@@ -12,13 +13,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
 	_ "modernc.org/sqlite" // the driver that River's documentation names
@@ -36,11 +42,18 @@ type report struct {
 
 func main() {
 	db := flag.String("db", "", "file of a new database")
+	pg := flag.String("postgres", "", "address of a Postgres with an empty schema, instead of -db")
 	url := flag.String("url", "", "where each job posts its body; none: it does nothing")
 	jobs := flag.Int("jobs", 10_000, "how many jobs")
 	connections := flag.Int("connections", 64, "callers that insert at a time")
 	flag.Parse()
-	r, err := measure(context.Background(), *db, *url, *jobs, *connections)
+	var r *report
+	var err error
+	if *pg != "" {
+		r, err = onPostgres(context.Background(), *pg, *url, *jobs, *connections)
+	} else {
+		r, err = onSQLite(context.Background(), *db, *url, *jobs, *connections)
+	}
 	if err == nil {
 		err = json.NewEncoder(os.Stdout).Encode(r)
 	}
@@ -104,18 +117,50 @@ func open(ctx context.Context, file string) (*sql.DB, error) {
 	return db, err
 }
 
-func measure(ctx context.Context, file, url string, jobs, connections int) (r *report, err error) {
+func onSQLite(ctx context.Context, file, url string, jobs, connections int) (r *report, err error) {
 	db, err := open(ctx, file)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	left := func(ctx context.Context) (n int, err error) { return n, db.QueryRowContext(ctx, unfinished).Scan(&n) }
+	return measure[*sql.Tx](ctx, "River on SQLite", riversqlite.New(db), left, url, jobs, connections)
+}
+
+// unfinished counts the jobs that are not completed.
+const unfinished = `SELECT count(*) FROM river_job WHERE state <> 'completed'`
+
+// onPostgres measures with the driver that River's documentation names, and a connection for every worker and inserter at hand.
+func onPostgres(ctx context.Context, address, url string, jobs, connections int) (*report, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		return nil, errors.New("the address of the database is wrong") // it may name a password
+	}
+	config.MaxConns = 32
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	defer pool.Close()
+	m, err := rivermigrate.New(riverpgxv5.New(pool), nil)
+	if err == nil {
+		_, err = m.Migrate(ctx, rivermigrate.DirectionUp, nil)
+	}
+	if err != nil {
+		return nil, err
+	}
+	left := func(ctx context.Context) (n int, err error) { return n, pool.QueryRow(ctx, unfinished).Scan(&n) }
+	return measure[pgx.Tx](ctx, "River", riverpgxv5.New(pool), left, url, jobs, connections)
+}
+
+// measure inserts and works jobs; left says how many are not completed, by the database's own word.
+func measure[Tx any](ctx context.Context, name string, driver riverdriver.Driver[Tx], left func(context.Context) (int, error), url string, jobs, connections int) (r *report, err error) {
 	w := &caller{url: url, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	defer w.client.CloseIdleConnections()
 	workers := river.NewWorkers()
 	river.AddWorker(workers, w)
-	client, err := river.NewClient(riversqlite.New(db), &river.Config{Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 64}},
-		FetchCooldown: time.Millisecond, FetchPollInterval: 5 * time.Millisecond})
+	client, err := river.NewClient(driver, &river.Config{Workers: workers, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: maxWorkers(name)}},
+		FetchCooldown: time.Millisecond, FetchPollInterval: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -128,15 +173,23 @@ func measure(ctx context.Context, file, url string, jobs, connections int) (r *r
 		return nil, err
 	}
 	submitted := time.Since(began)
-	if err := await(ctx, db); err != nil {
+	if err := await(ctx, left); err != nil {
 		return nil, err
 	}
 	total := time.Since(began)
-	return &report{Name: "River on SQLite", Jobs: jobs, SubmitSeconds: submitted.Seconds(), TotalSeconds: total.Seconds(),
+	return &report{Name: name, Jobs: jobs, SubmitSeconds: submitted.Seconds(), TotalSeconds: total.Seconds(),
 		Submitted: float64(jobs) / submitted.Seconds(), Worked: float64(jobs) / total.Seconds()}, nil
 }
 
-func insert(ctx context.Context, client *river.Client[*sql.Tx], jobs, connections int) error {
+// maxWorkers are as many as ours has there.
+func maxWorkers(name string) int {
+	if name == "River" {
+		return 256
+	}
+	return 64
+}
+
+func insert[Tx any](ctx context.Context, client *river.Client[Tx], jobs, connections int) error {
 	errs := make([]error, connections)
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -151,17 +204,14 @@ func insert(ctx context.Context, client *river.Client[*sql.Tx], jobs, connection
 	return errors.Join(errs...)
 }
 
-// await waits until every job is completed, by the database's own word.
-func await(ctx context.Context, db *sql.DB) error {
+// await waits until every job is completed.
+func await(ctx context.Context, left func(context.Context) (int, error)) error {
 	ticker := time.NewTicker(20 * time.Millisecond)
 	defer ticker.Stop()
 	for {
-		var left int
-		if err := db.QueryRowContext(ctx, `SELECT count(*) FROM river_job WHERE state <> 'completed'`).Scan(&left); err != nil {
+		n, err := left(ctx)
+		if err != nil || n == 0 {
 			return err
-		}
-		if left == 0 {
-			return nil
 		}
 		select {
 		case <-ticker.C:
