@@ -197,7 +197,11 @@ func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 	defer c.broke()
 	for i := 0; i < len(stages); i++ {
 		if err := stages[i].run(c); err != nil {
-			if !c.instead(err) {
+			taken, passing := c.unrecorded(err)
+			if taken {
+				err = passing
+			}
+			if err != nil && !c.instead(err) {
 				c.refuse(err)
 			}
 			return
