@@ -49,6 +49,8 @@ var bans = []struct {
 	{"internal/policy", []string{"ledger", "intent", "internal/gateway", "internal/telemetry"}, "a policy is data"},
 	{"internal/filewatch", []string{"ledger", "intent", "internal/gateway", "internal/policy"}, "it knows files, not what stands in them"},
 	{"internal/callback", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a sender knows an address and a body, and not what they tell"},
+	{"internal/fleet", []string{"intent", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "internal/admin"},
+		"replicas know the port of their store, and not what they say to each other"},
 	{"internal/upstream", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a connection"},
 	{"internal/gateway", []string{"ledger/sqlite", "ledger/postgres", "internal/telemetry", "internal/admin", "internal/cli", "internal/sim"},
 		"the data plane knows no driver, and telemetry only as an Observer"},
@@ -67,7 +69,7 @@ var bans = []struct {
 }
 
 // standardOnly import the standard library and their like alone, so that any program can take them in.
-var standardOnly = []string{"ledger", "intent", "idempotency", "cache", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/callback", "internal/pause", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "fallback", "translate", "internal/route"}
+var standardOnly = []string{"ledger", "intent", "idempotency", "cache", "signal", "internal/canon", "internal/redact", "internal/sse", "internal/mutant", "internal/budget", "internal/callback", "internal/fleet", "internal/pause", "internal/upstream", "breaker", "spend", "bulkhead", "queue", "retry", "deadline", "decision", "fallback", "translate", "internal/route"}
 
 type pkg struct {
 	ImportPath string
