@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/pgtest"
 	"github.com/holdfast-ai/holdfast/internal/proc"
 )
 
@@ -78,6 +79,9 @@ func expect(t *testing.T, commands, want, got string) {
 	}
 }
 
+// pageStore is the variable by which a page names the Postgres that its gateways work on.
+const pageStore = "HOLDFAST_STORE"
+
 // bench is what the reader of a page has before him: a simulator, a gateway in front of it, a shell.
 type bench struct {
 	dir      string
@@ -93,6 +97,7 @@ func newBench(t *testing.T, found [][]string) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(sim.Kill)
+	var env []string
 	args := []string{"--upstream", "openai=" + sim.URL + "/v1", "--upstream", "anthropic=" + sim.URL, "--upstream", "gemini=" + sim.URL}
 	for _, b := range found {
 		if b[1] == "yaml config" {
@@ -100,9 +105,12 @@ func newBench(t *testing.T, found [][]string) *bench {
 				t.Fatal(err)
 			}
 			args = append(args, "--config", "holdfast.yaml")
+			if strings.Contains(b[2], "${"+pageStore+"}") {
+				env = append(env, pageStore+"="+pgtest.Start(t).DSN("postgres"))
+			}
 		}
 	}
-	gateway, err := proc.Serve(proc.Command{Exe: exe, Dir: dir, Args: args})
+	gateway, err := proc.Serve(proc.Command{Exe: exe, Dir: dir, Args: args, Env: env})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +120,7 @@ func newBench(t *testing.T, found [][]string) *bench {
 		}
 	})
 	return &bench{dir: dir,
-		env: append(os.Environ(), "PATH="+filepath.Dir(exe)+":"+os.Getenv("PATH"), "HOLDFAST_ADMIN="+gateway.Admin),
+		env: append(append(os.Environ(), env...), "PATH="+filepath.Dir(exe)+":"+os.Getenv("PATH"), "HOLDFAST_ADMIN="+gateway.Admin),
 		replacer: strings.NewReplacer("127.0.0.1:8787", host(t, gateway.URL), "127.0.0.1:8788", host(t, gateway.Admin),
 			"127.0.0.1:9797", host(t, sim.URL))}
 }

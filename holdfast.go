@@ -24,6 +24,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/postgres"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
 
@@ -179,18 +180,26 @@ func (e *Engine) changed(c intent.Change) {
 	}
 }
 
-func (e *Engine) openStore(ctx context.Context) error {
+func (e *Engine) openStore(ctx context.Context) (err error) {
 	dsn := e.config().Store[0]
-	if dsn.Scheme() != "sqlite" {
-		return fmt.Errorf("store %s: this version keeps its log in SQLite; write store: sqlite:FILE", dsn)
+	if e.shared() {
+		e.ledger, err = opened(postgres.Open(ctx, postgres.Config{URL: dsn.Reveal(), Env: e.config().Env, Logger: e.logger}))
+	} else {
+		e.ledger, err = opened(sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.config().Env, Logger: e.logger,
+			Hook: func(point string) { mutant.Point("store." + point) }}))
 	}
-	l, err := sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.config().Env, Logger: e.logger,
-		Hook: func(point string) { mutant.Point("store." + point) }})
 	if err != nil {
 		return fmt.Errorf("store %s: %w", dsn, err)
 	}
-	e.ledger = l
 	return nil
+}
+
+// opened is a ledger, or none at all where it could not be opened.
+func opened[L ledger.Ledger](l L, err error) (ledger.Ledger, error) {
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 func (e *Engine) recover(ctx context.Context) error {
