@@ -102,6 +102,9 @@ func (x *Index) put(e *Entry, b Bounds) (evicted []*Entry) {
 	if at, ok := s.byKey[e.Key]; ok {
 		old := at.Value.(*Entry)
 		if old.Made.After(e.Made) {
+			if old.Intent == e.Intent { // the same entry, read back from where times are less exact
+				return nil
+			}
 			return []*Entry{e}
 		}
 		if evicted = append(evicted, old); old.Intent == e.Intent {

@@ -11,13 +11,46 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	"github.com/holdfast-ai/holdfast/internal/pgtest"
 	"github.com/holdfast-ai/holdfast/ledger"
+	"github.com/holdfast-ai/holdfast/ledger/postgres"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite/faultdisk"
 )
 
 // beat is the interval of replicas in these tests: a lease is three of them, and others are patient for half a one more.
 const beat = time.Second
+
+// The same over the database that replicas share.
+func TestReplicasOverPostgres(t *testing.T) {
+	server := pgtest.Start(t)
+	databases := 0
+	open := func(t *testing.T) *rig {
+		databases++
+		name := fmt.Sprint("test", databases)
+		server.Exec(t, "postgres", "CREATE DATABASE "+name)
+		url := server.DSN(name)
+		l, err := postgres.Open(t.Context(), postgres.Config{URL: url, Env: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{T: t, store: &clocked{Ledger: l}, verify: func() (found []string, err error) {
+			list, err := postgres.Verify(context.Background(), url)
+			for _, v := range list {
+				found = append(found, v.String())
+			}
+			return found, err
+		}}
+		t.Cleanup(r.close)
+		return r
+	}
+	for name, test := range map[string]func(*testing.T, func(*testing.T) *rig){
+		"FrozenOwnerSendsNothing": frozenOwnerSendsNothing, "FrozenOwnerIsFenced": frozenOwnerIsFenced, "SuccessorIsPatient": successorIsPatient,
+		"StopEndsTheLease": stopEndsTheLease, "EachIsTakenOverOnce": eachIsTakenOverOnce, "PromisedJobIsNotTakenBack": promisedJobIsNotTakenBack,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, open) })
+	}
+}
 
 // replica is an engine of several on the log.
 func (r *rig) replica(change ...func(*intent.Config)) *intent.Log {
@@ -26,9 +59,11 @@ func (r *rig) replica(change ...func(*intent.Config)) *intent.Log {
 
 // An owner that stood still between the record of an attempt and its first byte sends nothing: by then others may have made the
 // attempt theirs, and evidence or a person may have had it made again (BR-068: the frozen worker).
-func TestFrozenOwnerSendsNothing(t *testing.T) {
+func TestFrozenOwnerSendsNothing(t *testing.T) { frozenOwnerSendsNothing(t, newRig) }
+
+func frozenOwnerSendsNothing(t *testing.T, open func(*testing.T) *rig) {
 	for _, taken := range []bool{true, false} {
-		r := newRig(t)
+		r := open(t)
 		frozen, other := r.replica(), r.replica()
 		o := r.begin(frozen, begin("k", held))
 		if err := o.Sending(); err != nil || !frozen.Current() {
@@ -59,8 +94,10 @@ func TestFrozenOwnerSendsNothing(t *testing.T) {
 }
 
 // What was taken over from a frozen owner is its no more, wherever it wakes: each of its moves is refused, and no attempt is made twice.
-func TestFrozenOwnerIsFenced(t *testing.T) {
-	r := newRig(t)
+func TestFrozenOwnerIsFenced(t *testing.T) { frozenOwnerIsFenced(t, newRig) }
+
+func frozenOwnerIsFenced(t *testing.T, open func(*testing.T) *rig) {
+	r := open(t)
 	frozen, other := r.replica(), r.replica()
 	leased, sent := r.begun(frozen, "idem:test:main:key:a"), r.begun(frozen, "idem:test:main:key:b")
 	for _, o := range []*intent.Op{leased, sent} {
@@ -91,8 +128,10 @@ func TestFrozenOwnerIsFenced(t *testing.T) {
 }
 
 // Between the last byte of a frozen owner and the first move of its successor lies an interval, whatever their clocks are off by.
-func TestSuccessorIsPatient(t *testing.T) {
-	r := newRig(t)
+func TestSuccessorIsPatient(t *testing.T) { successorIsPatient(t, newRig) }
+
+func successorIsPatient(t *testing.T, open func(*testing.T) *rig) {
+	r := open(t)
 	first, second := r.replica(), r.replica()
 	o := r.begin(first, begin("k", held))
 	r.store.pass(3*beat - beat/4)
@@ -111,8 +150,10 @@ func TestSuccessorIsPatient(t *testing.T) {
 }
 
 // Whoever stops in an orderly way is waited for by nobody.
-func TestStopEndsTheLease(t *testing.T) {
-	r := newRig(t)
+func TestStopEndsTheLease(t *testing.T) { stopEndsTheLease(t, newRig) }
+
+func stopEndsTheLease(t *testing.T, open func(*testing.T) *rig) {
+	r := open(t)
 	first := intent.New(intent.Config{Ledger: r.store, Beat: beat, Info: func() []byte { return []byte(`{"draining":true}`) }})
 	second := r.replica()
 	o := r.begin(first, begin("k", waiting))
@@ -136,8 +177,10 @@ func TestStopEndsTheLease(t *testing.T) {
 }
 
 // However many replicas recover what a dead one left, each of its operations is recovered once, and its crash counted once.
-func TestEachIsTakenOverOnce(t *testing.T) {
-	r := newRig(t)
+func TestEachIsTakenOverOnce(t *testing.T) { eachIsTakenOverOnce(t, newRig) }
+
+func eachIsTakenOverOnce(t *testing.T, open func(*testing.T) *rig) {
+	r := open(t)
 	dead := r.replica()
 	const jobs = 60
 	var ids []string
@@ -193,8 +236,10 @@ func (l *stepped) Enqueue(w *ledger.Write) <-chan struct{} {
 
 // A job whose submitter was refused, and of which a request to another replica was told meanwhile, is not taken back: whoever was
 // told of it relies on it (semantics 9). Where it is taken back first, nobody is told of it.
-func TestPromisedJobIsNotTakenBack(t *testing.T) {
-	r := newRig(t)
+func TestPromisedJobIsNotTakenBack(t *testing.T) { promisedJobIsNotTakenBack(t, newRig) }
+
+func promisedJobIsNotTakenBack(t *testing.T, open func(*testing.T) *rig) {
+	r := open(t)
 	for _, promised := range []bool{true, false} {
 		slow := &stepped{Ledger: r.store, turn: make(chan struct{})}
 		submits := intent.New(intent.Config{Ledger: slow, Beat: beat, CommitWait: time.Millisecond})

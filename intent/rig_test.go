@@ -66,18 +66,24 @@ func (c *clocked) Enqueue(w *ledger.Write) <-chan struct{} {
 
 type rig struct {
 	*testing.T
-	path  string
-	store *clocked
-	logs  []*intent.Log
+	store  *clocked
+	verify func() (found []string, err error)
+	logs   []*intent.Log
 }
 
 func newRig(t *testing.T) *rig {
-	r := &rig{T: t, path: filepath.Join(t.TempDir(), "holdfast.db")}
-	l, err := sqlite.Open(t.Context(), sqlite.Config{Path: r.path, Env: "test"})
+	path := filepath.Join(t.TempDir(), "holdfast.db")
+	l, err := sqlite.Open(t.Context(), sqlite.Config{Path: path, Env: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.store = &clocked{Ledger: l}
+	r := &rig{T: t, store: &clocked{Ledger: l}, verify: func() (found []string, err error) {
+		list, err := sqlite.Verify(context.Background(), path)
+		for _, v := range list {
+			found = append(found, v.String())
+		}
+		return found, err
+	}}
 	t.Cleanup(r.close)
 	return r
 }
@@ -90,7 +96,7 @@ func (r *rig) close() {
 	if err := r.store.Close(); err != nil {
 		r.Error(err)
 	}
-	found, err := sqlite.Verify(context.Background(), r.path)
+	found, err := r.verify()
 	if err != nil {
 		r.Error(err)
 	}

@@ -52,6 +52,12 @@ func (l *notifying) Open(ctx context.Context, after string, limit int) ([]*ledge
 	return l.Ledger.Open(ctx, after, limit)
 }
 
+func (l *notifying) read() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reads
+}
+
 // begun is when each job was begun, since a moment.
 type begun struct {
 	mu sync.Mutex
@@ -97,7 +103,7 @@ func TestAnotherReplicasJobs(t *testing.T) {
 				r.submit(busy.q, "first")
 				idle, _ := r.replica(queue.Config{Workers: 1, Work: b.work(r, time.Millisecond)})
 				time.Sleep(time.Minute + 400*time.Millisecond) // far from a sweep
-				before := l.reads
+				before := l.read()
 				then := time.Now()
 				id := r.submit(busy.q, "second")
 				if c.told {
@@ -108,7 +114,7 @@ func TestAnotherReplicasJobs(t *testing.T) {
 					t.Errorf("begun %t, after %s; want it within %s", is, after, c.limit)
 				}
 				time.Sleep(57 * time.Second)
-				if n := l.reads - before; n > 80 {
+				if n := l.read() - before; n > 80 {
 					t.Errorf("%d reads of the log in a minute, by one replica that is busy and one that has nothing to do", n)
 				}
 				time.Sleep(3 * time.Minute) // its heartbeat ends with stop, and its worker has to be done

@@ -34,9 +34,15 @@ func (a *auditor) oneMore(ctx context.Context, s *subject, p probe, both []answe
 	if s.bad(DuplicateEffect, WrongRecord) || both[0].wrong() || both[1].wrong() || s.once == nil {
 		return f
 	}
+	did := a.changes(p.before, after)
+	if len(did) == 0 {
+		if after, late := a.lateLook(ctx, s, after); late {
+			return pair{probe: AtOnce, args: p.args, first: both[0], second: both[1]}.finding(CannotTell, "an effect came later than it was waited for", evidence("both calls", a.changes(p.before, after))...)
+		}
+	}
 	third := a.send(ctx, s, p.args)
 	last, _ := a.settled(ctx, after, s.quiet)
-	did, more := a.changes(p.before, after), a.changes(after, last)
+	more := s.own(a.changes(after, last))
 	if len(more) == 0 || third.wrong() || mutant.On("audit-no-third-call") {
 		return f
 	}
@@ -144,7 +150,7 @@ func (a *auditor) batch(ctx context.Context, s *subject, send func([]Args) []ans
 	before := a.fresh(ctx, s)
 	b.answers = send(b.calls)
 	after, _ := a.settled(ctx, before, s.quiet)
-	b.changes, b.amounts = a.changes(before, after), a.tally(before, after, b.calls...)
+	b.changes, b.amounts = a.changes(before, after), s.ownAmounts(a.tally(before, after, b.calls...))
 	for source, v := range after.values {
 		if after.failed[source] {
 			continue // an error that repeats the arguments shows no effect

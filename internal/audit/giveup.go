@@ -7,18 +7,42 @@ import (
 
 // givenUp sends a call, gives it up while it runs, and repeats it. A server that hears of it may stop half-way: what it
 // remembers of the call and what the call has done are then two things.
+//
+// When to give it up is a guess: too soon, and the server has not begun; too late, and the answer is there. Where that is what
+// came of it, another call is given up later, or sooner.
 func (a *auditor) givenUp(ctx context.Context, s *subject) Finding {
+	var f Finding
+	after := s.took / 2
+	for range giveUpTries {
+		pr := a.giveUp(ctx, s, after)
+		f = a.judgeGivenUp(s, pr)
+		switch {
+		case ctx.Err() != nil || f.Verdict.Bad() || s.consumes() || s.quiet > a.cfg.Settle:
+			return f
+		case pr.first.err == nil:
+			after /= 2
+		case len(s.own(a.changes(pr.s0, pr.s1))) > 0:
+			return f
+		default:
+			after = (after + max(s.took, 2*time.Millisecond)) / 2
+		}
+	}
+	return f
+}
+
+// giveUpTries are calls that may be given up to find one with an effect.
+const giveUpTries = 3
+
+func (a *auditor) giveUp(ctx context.Context, s *subject, after time.Duration) pair {
 	s.turn++
 	p := a.prepare(ctx, s, s.turn, nil)
 	s.calls++
-	took := s.took
-	first := a.server.callGivenUp(ctx, s.t.name, p.args, took/2)
-	_ = sleep(ctx, took) // it may go on all the same; the look fails too where this does
+	first := a.server.callGivenUp(ctx, s.t.name, p.args, after)
+	_ = sleep(ctx, s.took) // it may go on all the same; the look fails too where this does
 	s1 := a.still(ctx, p.before, max(s.quiet, a.cfg.Settle))
 	second := a.send(ctx, s, p.args)
 	s2, _ := a.settled(ctx, s1, s.quiet)
-	pr := pair{probe: GivenUp, args: p.args, s0: p.before, s1: s1, s2: s2, first: first, second: second, reader: s.t.presumedReader()}
-	return a.judgeGivenUp(pr)
+	return pair{probe: GivenUp, args: p.args, s0: p.before, s1: s1, s2: s2, first: first, second: second, reader: s.t.presumedReader()}
 }
 
 // stillTries bounds the looks at a server that goes on moving.
@@ -39,8 +63,8 @@ func (a *auditor) still(ctx context.Context, from state, quiet time.Duration) st
 
 // judgeGivenUp knows of no first answer: a call that was given up may have had its effect or not, and either is fine if
 // the repeat makes it one.
-func (a *auditor) judgeGivenUp(pr pair) Finding {
-	did, again := a.changes(pr.s0, pr.s1), a.changes(pr.s1, pr.s2)
+func (a *auditor) judgeGivenUp(s *subject, pr pair) Finding {
+	did, again := s.own(a.changes(pr.s0, pr.s1)), s.own(a.changes(pr.s1, pr.s2))
 	effects := append(evidence("call given up", did), evidence("repeat", again)...)
 	switch {
 	case len(did) > 0 && len(again) > 0:

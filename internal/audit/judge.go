@@ -15,6 +15,7 @@ type pair struct {
 	first, second answer
 	d1, d2        []change
 	reader        bool // the tool is named like a read
+	related       bool // the repeat's effect is where the first call's is, and those of calls before
 }
 
 const maxEvidence = 4 // changes shown of each call

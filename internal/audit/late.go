@@ -34,7 +34,7 @@ func (a *auditor) lateRepeat(ctx context.Context, s *subject) {
 		return // a late repeat has nothing to add
 	}
 	fmt.Fprintf(a.cfg.Progress, "      %s: late repeat after %s\n", s.t.name, time.Since(s.lateAt).Round(time.Second))
-	a.step(s, step{LateRepeat, func() (Finding, bool) { return a.repeatLate(ctx, s, p), true }})
+	a.step(ctx, s, step{LateRepeat, func() (Finding, bool) { return a.repeatLate(ctx, s, p), true }})
 }
 
 func (a *auditor) repeatLate(ctx context.Context, s *subject, p *pair) Finding {
@@ -49,7 +49,7 @@ func (a *auditor) repeatLate(ctx context.Context, s *subject, p *pair) Finding {
 	if f.Verdict == CannotTell && len(d1) > 0 && !p.first.wrong() {
 		f.Verdict, f.Says = Safe, "the repeat came late, and changed nothing"
 	}
-	if !f.Verdict.Bad() || a.intact(d1, p.s1, between) && onlyAdds(a.changes(between, after)) {
+	if !f.Verdict.Bad() || a.intact(d1, p.s1, between) && onlyAdds(s.own(a.changes(between, after))) {
 		return f
 	}
 	if s.bad(f.Verdict) {
@@ -106,5 +106,9 @@ func (a *auditor) lateAlone(ctx context.Context, s *subject) Finding {
 		pr.second = a.send(ctx, s, pr.args)
 		pr.s2, _ = a.settled(ctx, pr.s1, s.quiet)
 	}
-	return a.judge(pr)
+	f := a.judge(pr)
+	if accuses(f) && len(s.own(a.changes(pr.s1, pr.s2))) == 0 {
+		return unproven(f)
+	}
+	return f
 }

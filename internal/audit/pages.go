@@ -33,6 +33,9 @@ func (a *auditor) pages(ctx context.Context, r reading, first any) (all any, mor
 		args := maps.Clone(r.args)
 		args[field.name] = value
 		got := a.server.call(ctx, r.tool.name, args)
+		if got.err != nil && unanswered(got.err) {
+			return unread, true // a list without its end would look like one that has lost it
+		}
 		if page, ok = got.value.(map[string]any); !ok || got.wrong() {
 			break
 		}

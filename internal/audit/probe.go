@@ -19,12 +19,14 @@ type subject struct {
 	late     *pair // the call that waits for its late repeat; s1 and first are set
 	lateAt   time.Time
 	slow     bool          // an effect came after its wait
-	took     time.Duration // of the last call that went well
+	lasted   time.Duration // of the last call
+	took     time.Duration // of the last one that had an effect; a repeat may be answered sooner
 	once     map[string]float64
 	refs     map[string]any // of the call in sequence
 	onceTurn int
-	seen     bool // an effect was seen at all
-	uses     bool // a record can be named once: again it has no effect
+	seen     bool            // an effect was seen at all
+	uses     bool            // a record can be named once: again it has no effect
+	where    map[string]bool // the readers that showed effects of single calls
 }
 
 func (s *subject) found(f Finding) { s.findings = append(s.findings, f) }
@@ -106,9 +108,7 @@ func (a *auditor) send(ctx context.Context, s *subject, args Args) answer {
 	s.calls++
 	begun := time.Now()
 	got := a.server.call(ctx, s.t.name, args)
-	if !got.wrong() {
-		s.took = time.Since(begun)
-	}
+	s.lasted = time.Since(begun)
 	a.noted(ctx, s, args, got)
 	return got
 }
@@ -132,6 +132,10 @@ func (a *auditor) noted(ctx context.Context, s *subject, args Args, got answer) 
 
 // sequence sends a call twice, the second when the first's effects have settled.
 func (a *auditor) sequence(ctx context.Context, s *subject, name string, quiet time.Duration, lost bool) Finding {
+	return a.proven(ctx, s, func() (Finding, pair) { return a.twice(ctx, s, name, quiet, lost) })
+}
+
+func (a *auditor) twice(ctx context.Context, s *subject, name string, quiet time.Duration, lost bool) (Finding, pair) {
 	s.turn++
 	p := a.prepare(ctx, s, s.turn, nil)
 	pr := pair{probe: name, args: p.args, s0: p.before, reader: s.t.presumedReader()}
@@ -142,20 +146,26 @@ func (a *auditor) sequence(ctx context.Context, s *subject, name string, quiet t
 	} else {
 		pr.first = a.send(ctx, s, p.args)
 	}
+	lasted := s.lasted
 	pr.s1, _ = a.settled(ctx, pr.s0, quiet)
 	pr.second = a.send(ctx, s, p.args)
 	pr.s2, _ = a.settled(ctx, pr.s1, quiet)
-	effect := a.changes(pr.s0, pr.s1)
-	if len(effect) == 0 && len(a.changes(pr.s1, pr.s2)) > 0 && !pr.first.wrong() {
+	pr.d1, pr.d2 = a.changes(pr.s0, pr.s1), a.changes(pr.s1, pr.s2)
+	if len(pr.d1) == 0 && len(pr.d2) > 0 && !pr.first.wrong() {
 		s.slow = true
 	}
-	if len(effect) > 0 {
+	if len(pr.d1) > 0 {
 		s.seen = true
+		pr.related = s.relates(pr.d1, pr.d2)
+		s.affects(pr.d1)
+		if !lost && !pr.first.wrong() {
+			s.took = lasted
+		}
 		if name == InSequence {
 			s.once, s.refs, s.onceTurn = a.tally(pr.s0, pr.s1, p.args), p.used, s.turn
 		}
 	}
-	return a.judge(pr)
+	return a.judge(pr), pr
 }
 
 // writeAgain writes a value, another over it, and the first again: whoever takes the third for a repeat of the first
@@ -178,7 +188,10 @@ func (a *auditor) writeAgain(ctx context.Context, s *subject) (Finding, bool) {
 		return Finding{}, false
 	}
 	f := Finding{Probe: WriteAgain, Verdict: Safe, Says: "the value that was written last is the one that is there", Args: one.args}
-	if len(a.changes(s2, s3)) == 0 {
+	if len(a.changes(s2, s3)) > 0 {
+		return f, true
+	}
+	if _, late := a.lateLook(ctx, s, s3); !late {
 		f.Verdict, f.Says = LostWrite, "a value was written, then another, then the first again: answered well, and the other is still there"
 		f.Evidence = append(evidence("the other value", over), "last answer: "+last.says())
 	}

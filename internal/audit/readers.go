@@ -3,12 +3,14 @@ package audit
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/holdfast-ai/holdfast/internal/mutant"
@@ -65,7 +67,8 @@ func (a *auditor) watchIdle(ctx context.Context) error {
 	a.last = a.snapshot(ctx)
 	a.begun = a.last
 	a.pool.look(a.last, a.run)
-	a.report.Readers = sources(a.readings, a.server.resources(ctx))
+	uris, _ := a.server.resources(ctx)
+	a.report.Readers = sources(a.readings, uris)
 	return ctx.Err()
 }
 
@@ -144,9 +147,9 @@ func (a *auditor) unmask(ctx context.Context) bool {
 // moves reports whether one reading changes what others show, each time, and nothing changes it without.
 func (a *auditor) moves(ctx context.Context, r reading, others []reading) bool {
 	looks := func() state {
-		s := state{map[string]any{}, map[string]bool{}}
+		s := newState()
 		for _, o := range others {
-			s.values[o.source()], s.failed[o.source()] = a.readOne(ctx, o)
+			s.read(ctx, a, o)
 		}
 		return s
 	}
@@ -178,7 +181,11 @@ func (a *auditor) moves(ctx context.Context, r reading, others []reading) bool {
 func parts(from, to state) map[string]bool {
 	out := map[string]bool{}
 	for source, before := range from.values {
-		for _, c := range diff(place{source: source}, before, to.values[source]) {
+		after, ok := to.values[source]
+		if !ok {
+			continue
+		}
+		for _, c := range diff(place{source: source}, before, after) {
 			out[source+" "+c.class] = true
 		}
 	}
@@ -231,15 +238,33 @@ func (a *auditor) vet(ctx context.Context, t *tool, args Args) {
 	}
 }
 
+// unread is what a source shows that gives no answer. Nothing follows from it, neither that something is there nor that it is
+// not: a server that answers late, or ends, has undone nothing.
+const unread = noAnswer("no answer")
+
+type noAnswer string
+
+// unanswered reports whether an error is no answer of the server's.
+func unanswered(err error) bool {
+	var answered *jsonrpc.Error
+	return !errors.As(err, &answered)
+}
+
 func (a *auditor) readOne(ctx context.Context, r reading) (any, bool) {
 	if r.uri != "" {
 		v, err := a.server.resource(ctx, r.uri)
-		if err != nil {
+		switch {
+		case err != nil && unanswered(err):
+			return unread, true
+		case err != nil:
 			return "error: " + timeless(err.Error()), true
 		}
 		return plain(v, false), false
 	}
 	raw, ended := a.server.read(ctx, r.tool.name, r.args)
+	if raw == nil && unanswered(ended.err) {
+		return unread, true
+	}
 	if raw == nil {
 		return timeless(ended.says()), true
 	}
@@ -252,6 +277,9 @@ func (a *auditor) readOne(ctx context.Context, r reading) (any, bool) {
 		return timeless(got.says()), true
 	}
 	value, more := a.pages(ctx, r, got.value)
+	if value == unread {
+		return unread, true
+	}
 	seen := look{as: as, value: plain(value, false)}
 	if !more && len(a.looked) < 4*maxReads {
 		a.looked[source] = seen

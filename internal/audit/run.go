@@ -123,7 +123,7 @@ func (a *auditor) probe(ctx context.Context, s *subject) {
 	for i := 0; i < len(steps) && ctx.Err() == nil; i++ {
 		a.journal.begin(s.t.name, steps[i].name)
 		a.seed(ctx, s)
-		a.step(s, steps[i])
+		a.step(ctx, s, steps[i])
 		if s.slow && s.quiet < a.cfg.Late && !s.bad(DuplicateEffect, WrongRecord) {
 			a.slower(ctx, s)
 			i = -1
@@ -141,10 +141,10 @@ type step struct {
 }
 
 // step makes a probe. Where the server ended under it, what was in memory alone is gone, and nobody undid or lost it.
-func (a *auditor) step(s *subject, p step) {
+func (a *auditor) step(ctx context.Context, s *subject, p step) {
 	before := a.journal.count()
 	f, asked := p.try()
-	if !asked {
+	if !asked || ctx.Err() != nil { // what was not read to its end shows nothing
 		return
 	}
 	if ended := a.journal.count() - before; ended > 0 {
@@ -250,7 +250,7 @@ func (a *auditor) endOf(ctx context.Context, s *subject) {
 	s.notes = append(s.notes, "its effects come after its answer, and not all at once")
 	s.findings = slices.DeleteFunc(s.findings, func(f Finding) bool { return f.Probe != ManyAtOnce && f.Verdict == CannotTell })
 	a.journal.begin(s.t.name, Unhurried)
-	a.step(s, step{Unhurried, func() (Finding, bool) { return a.sequence(ctx, s, Unhurried, a.cfg.Late, false), true }})
+	a.step(ctx, s, step{Unhurried, func() (Finding, bool) { return a.sequence(ctx, s, Unhurried, a.cfg.Late, false), true }})
 }
 
 // trial finds arguments that have an effect. The call that had it waits for its late repeat.
@@ -310,7 +310,9 @@ func (a *auditor) try(ctx context.Context, s *subject, patient bool) (*pair, map
 		}
 		took = time.Since(waited) + s.quiet
 	}
-	effect := len(a.changes(pr.s0, pr.s1)) > 0
+	did := a.changes(pr.s0, pr.s1)
+	effect := len(did) > 0
+	s.affects(did)
 	if effect && took == 0 {
 		s.quiet = min(s.quiet, a.cfg.Settle/3) // there with the answer; what comes later all the same is noticed before the next step
 	}

@@ -173,25 +173,27 @@ func (s *server) tools(ctx context.Context) ([]*tool, error) {
 	}
 }
 
-// resources are the URIs that the server lists; a server without resources has none.
-func (s *server) resources(ctx context.Context) []string {
+// resources are the URIs that the server lists; a server without resources has none. whole is false where the list broke off.
+func (s *server) resources(ctx context.Context) (out []string, whole bool) {
 	session, err := s.live(ctx)
 	if err != nil {
-		return nil
+		return nil, false
 	}
 	if r := session.InitializeResult(); r == nil || r.Capabilities == nil || r.Capabilities.Resources == nil {
-		return nil
+		return nil, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	var out []string
 	for r, err := range session.Resources(ctx, nil) {
-		if err != nil || len(out) == maxResources {
+		if err != nil {
+			return out, !unanswered(err)
+		}
+		if len(out) == maxResources {
 			break
 		}
 		out = append(out, r.URI)
 	}
-	return out
+	return out, true
 }
 
 // resource reads one. A server that was lost over it is asked once more, as for a read tool.

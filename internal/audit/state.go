@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -18,27 +17,45 @@ const (
 type state struct {
 	values map[string]any
 	failed map[string]bool // sources whose reading is an error; its words are the value
+	unread map[string]bool // sources that gave no answer: what they would have shown is not known
+	listed bool            // the list of resources is whole
+}
+
+func newState() state { return state{map[string]any{}, map[string]bool{}, map[string]bool{}, true} }
+
+// read takes in a source, which is asked once more if it gives no answer.
+func (s *state) read(ctx context.Context, a *auditor, r reading) {
+	source := r.source()
+	for range 2 {
+		v, failed := a.readOne(ctx, r)
+		if s.unread[source] = v == unread; !s.unread[source] {
+			s.values[source], s.failed[source] = v, failed
+			return
+		}
+	}
 }
 
 // snapshot reads everything once.
 func (a *auditor) snapshot(ctx context.Context) state {
-	s := state{map[string]any{}, map[string]bool{}}
+	s := newState()
 	all := slices.Concat(a.readings, a.derived)
-	for _, uri := range a.server.resources(ctx) {
+	uris, whole := a.server.resources(ctx)
+	for _, uri := range uris {
 		all = append(all, reading{uri: uri})
 	}
 	for _, r := range all {
 		if len(s.values) >= 2*maxReads || ctx.Err() != nil {
+			whole = false
 			break
 		}
-		v, failed := a.readOne(ctx, r)
-		s.values[r.source()], s.failed[r.source()] = v, failed
+		s.read(ctx, a, r)
 	}
+	s.listed = whole
 	return s
 }
 
 // changes lists what differs between two states, without what changes by itself. A source that only one of them read
-// says nothing, except a resource, whose place in the list is data.
+// says nothing, except a resource, whose place in the list is data where that was read to its end.
 func (a *auditor) changes(from, to state) []change {
 	var out []change
 	for _, source := range union(from.values, to.values) {
@@ -49,7 +66,7 @@ func (a *auditor) changes(from, to state) []change {
 		switch {
 		case inFrom && inTo:
 			found = a.difference(p, before, after)
-		case !isURI(source):
+		case !isURI(source) || from.unread[source] || to.unread[source] || !from.listed || !to.listed:
 		case inFrom:
 			found = []change{place{source: "resources"}.element(source).change(orNull(before), nil)}
 		default:
@@ -112,10 +129,10 @@ func (a *auditor) derive(ctx context.Context, t *tool, values map[string]any) {
 				break
 			}
 			first, failed := a.readOne(ctx, r)
-			if failed && strings.Contains(fmt.Sprint(first), "no answer within") {
+			if first == unread {
 				continue
 			}
-			if second, again := a.readOne(ctx, r); failed == again {
+			if second, again := a.readOne(ctx, r); failed == again && second != unread {
 				a.restless.learn(place{source: reader.name}, first, second)
 			}
 			a.derived = append(a.derived, r)

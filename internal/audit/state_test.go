@@ -69,8 +69,8 @@ func TestStillWaitsForTheSecondHalf(t *testing.T) {
 // answers with an error although its work was done.
 func TestHeldRepeatIsNoError(t *testing.T) {
 	a := newAuditor(Config{})
-	before := state{map[string]any{"list": "none"}, map[string]bool{}}
-	after := state{map[string]any{"list": "one"}, map[string]bool{}}
+	before, after := newState(), newState()
+	before.values["list"], after.values["list"] = "none", "one"
 	for name, c := range map[string]struct {
 		meta mcp.Meta
 		want Verdict
@@ -79,13 +79,13 @@ func TestHeldRepeatIsNoError(t *testing.T) {
 		"error": {mcp.Meta{"holdfast/unknown": false}, ErrorOnRepeat},
 	} {
 		second := newAnswer(&mcp.CallToolResult{Meta: c.meta, IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no"}}})
-		f := a.judgeGivenUp(pair{probe: GivenUp, s0: before, s1: after, s2: after, first: answer{err: errGivenUp, silent: true}, second: second})
+		f := a.judgeGivenUp(&subject{}, pair{probe: GivenUp, s0: before, s1: after, s2: after, first: answer{err: errGivenUp, silent: true}, second: second})
 		if f.Verdict != c.want {
 			t.Errorf("%s: %s (%s)", name, f.Verdict, f.Says)
 		}
 	}
 	waits := answer{err: errGivenUp, silent: true} // behind a gateway a repeat waits for the call that was given up
-	if f := a.judgeGivenUp(pair{probe: GivenUp, s0: before, s1: after, s2: after, first: waits, second: waits}); f.Verdict != CannotTell {
+	if f := a.judgeGivenUp(&subject{}, pair{probe: GivenUp, s0: before, s1: after, s2: after, first: waits, second: waits}); f.Verdict != CannotTell {
 		t.Errorf("not answered: %s (%s)", f.Verdict, f.Says)
 	}
 }

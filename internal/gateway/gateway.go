@@ -138,6 +138,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.left, err = leftKeys(ctx, c.Ledger); err != nil {
 		return nil, fmt.Errorf("gateway: read the derived keys that are left: %w", err)
 	}
+	if g.fleet() {
+		g.answers.learns()
+	}
 	return g, nil
 }
 

@@ -200,6 +200,22 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
+// Encrypt has the server offer TLS with a certificate and its key, both as PEM.
+func (s *Server) Encrypt(t testing.TB, certificate, key []byte) {
+	t.Helper()
+	data := filepath.Join(s.dir, "data")
+	names := []string{filepath.Join(data, "server.crt"), filepath.Join(data, "server.key")}
+	for i, pem := range [][]byte{certificate, key} {
+		if err := os.WriteFile(names[i], pem, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := unprivileged(exec.Command(s.bin), names...); err != nil { // for the files' sake
+		t.Fatal(err)
+	}
+	s.Exec(t, "postgres", "ALTER SYSTEM SET ssl = on", "SELECT pg_reload_conf()")
+}
+
 // DSN is the address of a database on s for its superuser, password included.
 func (s *Server) DSN(database string) string { return s.As(Superuser, s.password, database) }
 

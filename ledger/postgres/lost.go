@@ -83,7 +83,7 @@ func (w *writer) leave() {
 	}
 	ctx, cancel := context.WithTimeout(w.l.ctx, time.Second)
 	defer cancel()
-	_, _ = s.conn.Exec(ctx, `DELETE FROM writer WHERE id = $1`, s.slot) // else the sweep does
+	_, _ = s.conn.Exec(ctx, `DELETE FROM writer WHERE id = $1`, s.slot) // else a later session does
 	s.close()
 }
 

@@ -178,6 +178,10 @@ func (l *Ledger) inTx(ctx context.Context, fn func(context.Context, pgx.Tx) erro
 	for {
 		err := pgx.BeginFunc(ctx, l.read, func(tx pgx.Tx) error { return fn(ctx, tx) })
 		if err == nil || !collided(err) || ctx.Err() != nil {
+			var native *pgconn.PgError
+			if errors.As(err, &native) && native.Code == readOnlyServer {
+				l.read.Reset() // another server takes writes now, or will
+			}
 			return l.unavailable(err)
 		}
 	}

@@ -95,6 +95,8 @@ type Ledger struct {
 	closed    chan struct{} // closed by Close
 }
 
+var _ ledger.Notifier = (*Ledger)(nil)
+
 // Now is ledger time (semantics 11): the database's clock, in whole microseconds, UTC.
 func (l *Ledger) Now() time.Time { return l.clock.now() }
 

@@ -13,6 +13,9 @@ const (
 	// batchItems and batchBytes bound one transaction, so that the first of a crowd does not wait for the last.
 	batchItems = 1024
 	batchBytes = 8 << 20
+	// crowd is how many, at most, have to wait before a second transaction goes beside one that is under way; less than half of what that one carries
+	// is not worth one of its own, and goes with what comes until it ends, or for relaxedWait.
+	crowd = 32
 	// queueLook bounds how many of those that wait are looked at for one batch: most of them may wait for another's transaction.
 	queueLook = 8 * batchItems
 	// relaxedWait is how long a write without a hurry waits for one with.
@@ -32,9 +35,11 @@ type queue struct {
 	busy    map[key]bool // what the writers have in their hands
 	blocked map[key]bool // of one walk: what stands before others
 	bytes   int64        // of all that is queued or being committed
+	flying  int          // items in the writers' hands
 	urgent  bool         // something waits that does not like to
+	overdue bool         // something has waited for relaxedWait
 	closed  bool
-	timer   *time.Timer // runs while only relaxed writes wait
+	timer   *time.Timer // runs while nothing waits that a transaction is begun for
 	armed   bool
 }
 
@@ -59,9 +64,12 @@ func (q *queue) put(it *item, relaxed bool) error {
 	q.waiting = append(q.waiting, it)
 	switch {
 	case !relaxed || len(q.waiting) >= relaxedItems:
-		if !q.urgent {
-			q.urgent = true
+		if !q.urgent || len(q.waiting) == min(q.flying/2, crowd) {
 			q.signal()
+		}
+		q.urgent = true
+		if q.flying > 0 && !q.armed {
+			q.arm()
 		}
 	case !q.urgent && !q.armed:
 		q.arm()
@@ -91,7 +99,7 @@ func (q *queue) hurry() {
 	defer q.mu.Unlock()
 	q.armed = false
 	if len(q.waiting) > 0 {
-		q.urgent = true
+		q.urgent, q.overdue = true, true
 		q.signal()
 	}
 }
@@ -100,9 +108,10 @@ func (q *queue) hurry() {
 func (q *queue) take(to []*item) []*item {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.urgent {
+	if !q.urgent || !q.overdue && len(q.waiting) < min(q.flying/2, crowd) {
 		return to
 	}
+	q.overdue = false
 	clear(q.blocked)
 	var bytes int64
 	stay := q.waiting[:0]
@@ -127,6 +136,7 @@ func (q *queue) take(to []*item) []*item {
 			}
 		}
 	}
+	q.flying += len(to)
 	q.urgent = len(q.waiting) > 0
 	if q.urgent && len(to) > 0 {
 		q.signal() // for another writer
@@ -158,6 +168,7 @@ func (q *queue) inTheWay(it *item) bool {
 func (q *queue) settled(items []*item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.flying -= len(items)
 	for _, it := range items {
 		q.bytes -= it.size
 		for _, k := range it.keys {

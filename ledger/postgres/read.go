@@ -57,9 +57,11 @@ func (l *Ledger) record(ctx context.Context, query string, args ...any) (*ledger
 
 // Holder implements ledger.Ledger.
 func (l *Ledger) Holder(ctx context.Context, key string) (*ledger.Record, error) {
-	return l.record(ctx, selectRecord+` FROM claim c JOIN intent i ON i.id = c.id`+withStatus+
-		`WHERE c.key = $1 AND (c.until IS NULL OR c.until > $2)`, stored.Digest(key), stored.Micros(l.Now()))
+	return l.record(ctx, holderQuery, stored.Digest(key), stored.Micros(l.Now()))
 }
+
+var holderQuery = selectRecord + ` FROM claim c JOIN intent i ON i.id = c.id` + withStatus +
+	`WHERE c.key = $1 AND (c.until IS NULL OR c.until > $2)`
 
 // Derived implements ledger.Ledger.
 func (l *Ledger) Derived(ctx context.Context, key string, limit int) ([]*ledger.Record, error) {

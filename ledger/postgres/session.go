@@ -86,6 +86,10 @@ func (s *session) introduce(ctx context.Context) error {
 			return err
 		}
 	}
+	// Rows of connections that nobody will ask for: a process that ended in between, and has not been back for a month.
+	if _, err := s.conn.Exec(ctx, `DELETE FROM writer WHERE at < now() - interval '30 days'`); err != nil {
+		return err
+	}
 	return s.conn.QueryRow(ctx, `INSERT INTO writer DEFAULT VALUES RETURNING id`).Scan(&s.slot)
 }
 

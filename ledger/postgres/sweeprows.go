@@ -58,11 +58,13 @@ func agedIntents(ctx context.Context, tx pgx.Tx, p ledger.Retention) ([]dueRow, 
 		return nil, nil
 	}
 	young := p.Now.Add(-p.Rows)
-	return dueRows(ctx, tx, sweptColumns+`WHERE r.id < $1 AND r.settled_at <= $2 AND coalesce(r.claim_until, 0) <= $3
-		AND coalesce(`+cachedUntil+`, 0) <= $3 AND (r.lane IS DISTINCT FROM '`+laneDeadLetter+`' OR r.settled_at <= $4)
-		ORDER BY r.id LIMIT $5 FOR UPDATE OF r`, [16]byte(firstID(young.Add(time.Millisecond))), stored.Micros(young), stored.Micros(p.Now),
+	return dueRows(ctx, tx, agedQuery, [16]byte(firstID(young.Add(time.Millisecond))), stored.Micros(young), stored.Micros(p.Now),
 		stored.Micros(p.Now.Add(-max(p.Rows, p.DeadLetter))), p.Batch)
 }
+
+const agedQuery = sweptColumns + `WHERE r.id < $1 AND r.settled_at <= $2 AND coalesce(r.claim_until, 0) <= $3
+	AND coalesce(` + cachedUntil + `, 0) <= $3 AND (r.lane IS DISTINCT FROM '` + laneDeadLetter + `' OR r.settled_at <= $4)
+	ORDER BY r.id LIMIT $5 FOR UPDATE OF r`
 
 func surplusIntents(ctx context.Context, tx pgx.Tx, p ledger.Retention) ([]dueRow, error) {
 	if p.MaxBytes <= 0 {

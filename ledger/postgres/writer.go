@@ -229,7 +229,11 @@ func (w *writer) transact(items []*item) error {
 	}
 	var native *pgconn.PgError
 	if errors.As(err, &native) && native.SeverityUnlocalized == "ERROR" && !s.conn.IsClosed() {
-		if _, e := s.conn.PgConn().Exec(ctx, "rollback").ReadAll(); e == nil {
+		if _, e := s.conn.PgConn().Exec(ctx, "rollback").ReadAll(); e == nil && native.Code != readOnlyServer {
+			return err
+		} else if e == nil {
+			w.session = nil // another server takes writes now, or will
+			w.hangUp(s)
 			return err
 		}
 	}
@@ -240,6 +244,9 @@ func (w *writer) transact(items []*item) error {
 	}
 	return w.resolve(s, items, err)
 }
+
+// readOnlyServer is what a server says of a write that has become a standby.
+const readOnlyServer = "25006"
 
 // commitGrace is what the server's own limit is given to tell that it has been reached.
 const commitGrace = time.Second

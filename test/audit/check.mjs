@@ -78,10 +78,13 @@ async function reset() {
   const dir = join(work, "reset");
   mkdirSync(dir);
   writeFileSync(join(dir, "kept.txt"), "kept\n");
-  const command = `find '${dir}' -mindepth 1 ! -name kept.txt -delete`;
+  const seen = join(work, "seen.txt"); // what each reset found
+  const command = `ls '${dir}' >> '${seen}' && find '${dir}' -mindepth 1 ! -name kept.txt -delete`;
   const tools = await audit(["--reset", command, "--tool", "edit_file", "--tool", "write_file"], [...server("filesystem"), dir]);
   check("edit_file is found with --reset", tools.edit_file?.verdict === "duplicate effect", tools.edit_file);
-  check("the second tool's run is all that is left", readdirSync(dir).length < 12, readdirSync(dir));
+  const removed = readFileSync(seen, "utf8").split("\n").filter((name) => name.startsWith("holdfast-audit-"));
+  const left = readdirSync(dir);
+  check("the second tool's run is all that is left", removed.length > 0 && left.includes("kept.txt") && !left.some((name) => removed.includes(name)), { removed, left });
 }
 
 // The same audit with the proxy between: what one call does, its repeat does not do again.

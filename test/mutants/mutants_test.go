@@ -177,6 +177,7 @@ var mutants = []struct {
 	{"audit-no-third-call", "internal/audit", "TestHiddenFaults", "two calls at once that leave nothing are not safe"},
 	{"audit-never-gives-up", "internal/audit", "TestHiddenFaults", "a call that is cancelled while it runs is one of the repeats"},
 	{"audit-safe-without-late", "internal/audit", "TestSafeNeedsALateRepeat", "what nobody repeated late is not safe"},
+	{"audit-accuses-at-once", "internal/audit", "TestWhatSomebodyElseDoesIsNoEffect", "a tool is accused of what its repeat does again, not of what somebody else did meanwhile"},
 	{"idempotent-hint-licence", "internal/mcp", "TestBR084HintsLicenseNothing", "design 6: idempotentHint is never a licence"},
 	{"key-from-call-id", "internal/mcp", "TestBR082ModelRepeatsItsCall", "interface §4: no id that a client makes anew is in a key"},
 	{"window-past-other-write", "internal/mcp", "TestWindowEndsWithAnotherWrite", "semantics 41: A, B, A are three effects"},
