@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/fleet"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/pause"
 )
 
@@ -57,6 +58,14 @@ func (e *Engine) selfInfo() fleet.Info {
 		i.Address = *a
 	}
 	return i
+}
+
+// others finds the other engines for the gateway; nil where there are none.
+func (e *Engine) others() gateway.Peers {
+	if e.fleet.peers == nil {
+		return nil
+	}
+	return e.fleet.directory
 }
 
 // heartbeat is what readiness asks of this engine's own; nil where no other engine could take over.

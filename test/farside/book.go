@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-ai/holdfast/ledger"
 )
@@ -15,6 +16,17 @@ type Seen struct {
 	Events   []ledger.Event       // its history
 	Attempts map[int]ledger.Event // by number: the last that is said of its end
 	Body     []byte
+}
+
+// String is what the log says of it, for complaints.
+func (s *Seen) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s %s in %q, attempt %d, crashes %d, owner %q", s.ID, s.State, s.Outcome, s.Lane, s.Attempt, s.Crashes, s.LeaseOwner)
+	for _, e := range s.Events {
+		fmt.Fprintf(&b, "\n  %s %s %s→%s by %s attempt %d %s %d %s %s", e.At.Format("15:04:05.000"), e.Kind, e.From, e.To, e.Actor, e.Attempt, e.End, e.Status,
+			e.Reason, e.Error)
+	}
+	return b.String()
 }
 
 // Book is everything that the store says.
@@ -165,7 +177,7 @@ func (r *Side) hold(o *Op, b *Book, a *Answer) {
 		}
 	}
 	if s.State < least {
-		r.T.Errorf("op %s (%s): a client was told what is at least %s, recovered is %s\n%v", o.Name, o.Kind.Name, least, s.State, a)
+		r.T.Errorf("op %s (%s): a client was told what is at least %s, recovered is %s\n%v\n%v", o.Name, o.Kind.Name, least, s.State, a, s)
 	}
 	if !o.Whole(a) || !o.Keyed || s.State < ledger.Settled {
 		return
@@ -173,6 +185,6 @@ func (r *Side) hold(o *Op, b *Book, a *Answer) {
 	// Under relaxed durability an answer may be lost with its record and the operation run again; after one
 	// attempt there is only one answer that it can be.
 	if (o.Strict && !a.Pending || len(s.Attempts) == 1 && s.Outcome == ledger.OutcomeSuccess) && !bytes.Equal(s.Body, a.Body) {
-		r.T.Errorf("op %s (%s): the record differs from the client's answer\n%s\n%s", o.Name, o.Kind.Name, s.Body, a.Body)
+		r.T.Errorf("op %s (%s): the record differs from the client's answer\n%s\n%s\n%v", o.Name, o.Kind.Name, s.Body, a.Body, s)
 	}
 }
