@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/fleet"
+	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/pause"
 )
 
@@ -90,11 +91,23 @@ func listenerAddress(addr string) string {
 	return "http://" + addr
 }
 
+// orderPrefix is where replicas show and order one another's routes. All else below fleet.Prefix is the gateway's: it passes running
+// answers on, by calls that it signs itself.
+const orderPrefix = fleet.Prefix + "routes"
+
+// relayed is where the gateway finds those that run an answer; nil where no other engine can.
+func (e *Engine) relayed() gateway.Peers {
+	if e.fleet.peers == nil {
+		return nil
+	}
+	return e.fleet.directory
+}
+
 // dataPlane serves the port of clients, and the calls of other replicas on it.
 func (e *Engine) dataPlane() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		e.partWith(w, r)
-		if e.fleet.peers != nil && strings.HasPrefix(r.URL.Path, fleet.Prefix) {
+		if e.fleet.peers != nil && strings.HasPrefix(r.URL.Path, orderPrefix) {
 			e.fleet.peers.ServeHTTP(w, r)
 			return
 		}

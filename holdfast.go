@@ -143,7 +143,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		api.ServePeers(e.fleet.peers)
 	}
 	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
-		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger, Heartbeat: e.heartbeat()})
+		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger, Heartbeat: e.heartbeat(), Peers: e.relayed()})
 	if err != nil {
 		return err
 	}
