@@ -60,14 +60,6 @@ func (e *Engine) selfInfo() fleet.Info {
 	return i
 }
 
-// others finds the other engines for the gateway; nil where there are none.
-func (e *Engine) others() gateway.Peers {
-	if e.fleet.peers == nil {
-		return nil
-	}
-	return e.fleet.directory
-}
-
 // heartbeat is what readiness asks of this engine's own; nil where no other engine could take over.
 func (e *Engine) heartbeat() func() error {
 	if !e.many() {
@@ -97,6 +89,14 @@ func listenerAddress(addr string) string {
 		return ""
 	}
 	return "http://" + addr
+}
+
+// others is how the gateway reaches those of the other engines; nil where there can be none.
+func (e *Engine) others() gateway.Peers {
+	if e.fleet.peers == nil {
+		return nil
+	}
+	return e.fleet.peers
 }
 
 // dataPlane serves the port of clients, and the calls of other replicas on it.

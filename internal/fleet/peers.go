@@ -128,6 +128,9 @@ func (p *Peers) Do(ctx context.Context, owner, method, target string, header htt
 	return r, err
 }
 
+// Silent has an engine that began to answer and then said nothing more left alone for a while, as one that did not answer.
+func (p *Peers) Silent(owner string) { p.rests.silent(owner, time.Now()) }
+
 func (p *Peers) exchange(ctx context.Context, owner, address, method, target string, header http.Header, body []byte) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(address, "/")+target, bytes.NewReader(body))

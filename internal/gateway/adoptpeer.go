@@ -122,7 +122,7 @@ func (c *call) adoptElsewhere() (found bool, refusal *Error) {
 	}
 	var silent bool
 	for _, owner := range c.g.others(c.r.Context(), records) {
-		told, ok := c.g.links.ask(c, owner)
+		told, ok := c.askPeer(owner)
 		switch {
 		case !ok:
 			silent = true
@@ -241,21 +241,21 @@ func (c *call) freshElsewhere() {
 		return
 	}
 	for _, owner := range c.g.others(c.r.Context(), records) {
-		_, _ = c.g.links.ask(c, owner)
+		_, _ = c.askPeer(owner)
 	}
 }
 
-// ask asks one owner; ok is false where it does not answer.
-func (l *links) ask(c *call, owner string) (told adoptTold, ok bool) {
+// askPeer asks one owner; ok is false where it does not answer.
+func (c *call) askPeer(owner string) (told adoptTold, ok bool) {
 	who := c.who()
 	body, err := json.Marshal(adoptAsk{Key: c.key, Who: hex.EncodeToString(who[:]), Workflow: c.wf.Name, Count: c.count, Resume: c.resume,
 		After: c.after, Fresh: c.fresh, Grace: c.wf.AdoptGrace})
 	if err != nil {
 		return told, false
 	}
-	ctx, stop := context.WithTimeout(c.r.Context(), 2*peerDial)
+	ctx, stop := context.WithTimeout(c.r.Context(), peerWait)
 	defer stop()
-	resp, err := l.do(ctx, owner, http.MethodPost, peerPrefix+"adopt", body)
+	resp, err := c.g.peers.Do(ctx, owner, http.MethodPost, peerPrefix+"adopt", nil, body)
 	if err != nil {
 		return told, false
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-ai/holdfast/intent"
+	replicas "github.com/holdfast-ai/holdfast/internal/fleet"
 	"github.com/holdfast-ai/holdfast/internal/gateway"
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/route"
@@ -35,7 +36,8 @@ type fleet struct {
 // node is one gateway of a fleet: a rig whose store and provider are the fleet's.
 type node struct {
 	*rig
-	cut *cutLedger
+	cut   *cutLedger
+	peers *replicas.Peers
 }
 
 // openShared opens what the gateways of a fleet share. It is called once for each fleet, and what it returns once for each of its
@@ -73,7 +75,7 @@ func newFleet(t *testing.T, n int, options ...option) *fleet {
 	if cfg == nil {
 		t.Fatalf("policy: %v", faults)
 	}
-	f := &fleet{t: t, peers: &peerBook{at: map[string]string{}}}
+	f := &fleet{t: t, peers: &peerBook{dead: map[string]bool{}}}
 	open := openShared(t)
 	for range n {
 		f.nodes = append(f.nodes, f.start(provider, cfg, open()))
@@ -89,27 +91,40 @@ func (f *fleet) start(provider *sim.Server, cfg *policy.Config, store ledger.Led
 	r := &rig{t: t, sim: provider, policy: cfg, store: store}
 	n := &node{rig: r, cut: cut}
 	logger := slog.New(slog.DiscardHandler)
-	r.log = intent.New(intent.Config{Ledger: cut, CommitWait: cfg.Limits.CommitWait, Logger: logger})
+	r.server = httptest.NewUnstartedServer(nil)
+	address := "http://" + r.server.Listener.Addr().String()
+	r.log = intent.New(intent.Config{Ledger: cut, CommitWait: cfg.Limits.CommitWait, Logger: logger,
+		Info: func() []byte { return replicas.Info{Address: address}.Encode() }})
 	if err := r.log.Alive(ctx); err != nil {
 		t.Fatal(err)
 	}
-	client := upstream.New(upstream.Config{})
-	r.routes = route.New(route.Config{Cooldowns: cut, Logger: logger})
-	var err error
-	r.gw, err = gateway.New(ctx, gateway.Config{Policy: cfg, Ledger: cut, Log: r.log, Upstream: client, Routes: r.routes, Logger: logger, Peers: f.peers})
+	secret, err := cut.Secret(ctx, replicas.SecretName)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.server = httptest.NewUnstartedServer(r.gw)
+	directory := replicas.NewDirectory(cut, r.log.Owner(), logger)
+	n.peers = replicas.NewPeers(directory, replicas.NewSigner(r.log.Owner(), secret, cut.Now), logger)
+	client := upstream.New(upstream.Config{})
+	r.routes = route.New(route.Config{Cooldowns: cut, Logger: logger})
+	r.gw, err = gateway.New(ctx, gateway.Config{Policy: cfg, Ledger: cut, Log: r.log, Upstream: client, Routes: r.routes, Logger: logger, Peers: &way{n.peers, f.peers}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if strings.HasPrefix(q.URL.Path, replicas.Prefix) {
+			n.peers.ServeHTTP(w, q)
+			return
+		}
+		r.gw.ServeHTTP(w, q)
+	})
 	r.server.Listener = gateway.Watch(r.server.Listener)
 	r.server.Config.ConnContext = gateway.ConnContext
 	r.server.Start()
-	f.peers.put(r.log.Owner(), r.server.URL)
 	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
 	background, stop := context.WithCancel(ctx)
 	var ran sync.WaitGroup
 	ran.Go(func() { _ = r.log.Run(background) })
-	r.stop = func() { stop(); ran.Wait(); client.CloseIdle() }
+	r.stop = func() { stop(); ran.Wait(); client.CloseIdle(); n.peers.Close(); directory.Close() }
 	r.stopJobs = func() {}
 	return n
 }
@@ -141,7 +156,7 @@ func (n *node) leave(ctx context.Context) {
 func (f *fleet) die(n *node) {
 	f.t.Helper()
 	n.cut.gone.Store(true)
-	f.peers.put(n.log.Owner(), "")
+	f.peers.bury(n.log.Owner())
 	n.stop()
 	past := ledger.Owner{ID: n.log.Owner(), Until: n.store.Now().Add(-time.Second)}
 	if err := n.store.Beat(context.Background(), past); err != nil {
@@ -169,24 +184,36 @@ func ways(t *testing.T, test func(t *testing.T, f func(n int, options ...option)
 	}
 }
 
-// peerBook is where gateways find each other.
+// peerBook says whom nobody reaches.
 type peerBook struct {
 	mu     sync.Mutex
-	at     map[string]string
+	dead   map[string]bool
 	hidden atomic.Bool
 }
 
-func (p *peerBook) put(owner, address string) {
+func (p *peerBook) bury(owner string) {
 	p.mu.Lock()
-	p.at[owner] = address
+	p.dead[owner] = true
 	p.mu.Unlock()
 }
 
-func (p *peerBook) Find(owner string) (string, bool) {
+func (p *peerBook) reached(owner string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	address := p.at[owner]
-	return address, address != "" && !p.hidden.Load()
+	return !p.dead[owner] && !p.hidden.Load()
+}
+
+// way is one gateway's to the others, while there is one.
+type way struct {
+	*replicas.Peers
+	book *peerBook
+}
+
+func (w *way) Do(ctx context.Context, owner, method, target string, header http.Header, body []byte) (*http.Response, error) {
+	if !w.book.reached(owner) {
+		return nil, replicas.ErrUnreachable
+	}
+	return w.Peers.Do(ctx, owner, method, target, header, body)
 }
 
 // cutLedger is one gateway's way to the ledger, which can break.

@@ -40,7 +40,7 @@ type Config struct {
 	Heartbeat func() error
 	// Callbacks sends callbacks; nil: one that resolves names as the system does.
 	Callbacks CallbackSender
-	// Peers finds the other gateways on the same ledger; nil: this one is alone.
+	// Peers reaches the other gateways on the same ledger; nil: this one is alone.
 	Peers  Peers
 	Logger *slog.Logger
 }
@@ -59,35 +59,34 @@ type Gateway struct {
 	salt   []byte // of tenants made from forwarded credentials
 	secret []byte // of outbound keys (semantics 17)
 
-	registry    registry
-	replays     *replayCache
-	mem         *budget.Bytes // of bodies of all calls, against limits.body_memory
-	sightings   sightings
-	writes      writes // of tools without a key template
-	late        listeners
-	repeats     repeats
-	routes      *route.Table
-	jobs        *queue.Queue
-	callbacks   *callbacks
-	book        *spend.Book // what workflows have spent today
-	nobody      string      // mark of routes to which no credential goes
-	started     time.Time   // ledger time
-	answers     *answers    // that other requests may be given
-	left        func(key string) bool
-	working     atomic.Int64
-	running     inflight
-	draining    atomic.Bool
-	leaving     atomic.Bool // soon draining
-	beat        func() error
-	shared      Shared // nil: this process counts for itself
-	halted      context.Context // ends when what is passed on may no longer run
-	halt        context.CancelCauseFunc
-	through     *http.Transport // for what is passed on unbuffered
+	registry  registry
+	replays   *replayCache
+	mem       *budget.Bytes // of bodies of all calls, against limits.body_memory
+	sightings sightings
+	writes    writes // of tools without a key template
+	late      listeners
+	repeats   repeats
+	routes    *route.Table
+	jobs      *queue.Queue
+	callbacks *callbacks
+	book      *spend.Book // what workflows have spent today
+	nobody    string      // mark of routes to which no credential goes
+	started   time.Time   // ledger time
+	answers   *answers    // that other requests may be given
+	left      func(key string) bool
+	working   atomic.Int64
+	running   inflight
+	draining  atomic.Bool
+	leaving   atomic.Bool // soon draining
+	beat      func() error
+	shared    Shared          // nil: this process counts for itself
+	halted    context.Context // ends when what is passed on may no longer run
+	halt      context.CancelCauseFunc
+	through   *http.Transport // for what is passed on unbuffered
 
 	peers      Peers // nil: alone
 	owners     owners
 	awaits     *awaits // ends that other gateways write
-	links      *links
 	reclaiming atomic.Bool
 	proxyLog   *log.Logger
 }
@@ -117,9 +116,7 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 	if g.secret, err = c.Ledger.Secret(ctx, "hmac"); err != nil {
 		return nil, fmt.Errorf("gateway: read the store's secret: %w", err)
 	}
-	if err := g.linkUp(ctx); err != nil {
-		return nil, err
-	}
+	g.linkUp()
 	g.nobody, g.answers = g.credentialMark(""), newAnswers(g)
 	first, err := g.edition(c.Policy)
 	if err != nil {
@@ -176,10 +173,6 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) { g.current.
 
 func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 	disarm(w)
-	if g.peers != nil && peerPath(r.URL.Path) {
-		g.servePeer(w, r)
-		return
-	}
 	if g.shared != nil && g.shared.Degraded() {
 		set(w.Header(), "Holdfast-Degraded", "shared_state")
 	}
@@ -252,6 +245,6 @@ func (g *Gateway) Drain(ctx context.Context) {
 	}
 	g.answers.close()
 	g.sightings.flush()
-	g.unlink()
+	g.awaits.close()
 	g.through.CloseIdleConnections()
 }

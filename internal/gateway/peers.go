@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"net/http"
 	"sync"
 	"time"
 
@@ -9,11 +10,15 @@ import (
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
-// Peers finds the other gateways that work on the same ledger.
+// Peers calls the other gateways that work on the same ledger, and serves their calls: a *fleet.Peers.
 type Peers interface {
-	// Find returns where an owner's data plane is reached ("http://host:port"); false where it is not known, or not there. It is
-	// asked for every request that waits for another gateway, so it must not block.
-	Find(owner string) (address string, ok bool)
+	// Do calls an owner's gateway; target is path and query. An error says that it is not reached, and costs little where it was not
+	// a moment ago. The answer's body is the caller's to close.
+	Do(ctx context.Context, owner, method, target string, header http.Header, body []byte) (*http.Response, error)
+	// Silent says of an owner that it began to answer and then said nothing more.
+	Silent(owner string)
+	// Handle has the calls of others that a pattern of http.ServeMux fits served, of which it is known that they are theirs.
+	Handle(pattern string, h http.Handler)
 }
 
 // fleet says that other gateways may work on this ledger: what is on record under a key may be in their hands.

@@ -14,13 +14,13 @@ import (
 // relay has e show what the gateway that works on r shows. Its end comes over the channel; one that is closed without says that the
 // other cannot be reached, or not any more. nil: it is not tried.
 func (g *Gateway) relay(ctx context.Context, e *execution, r *ledger.Record) <-chan ending {
-	if g.links == nil {
+	if g.peers == nil {
 		return nil
 	}
 	told := make(chan ending, 1)
 	go func() {
 		defer close(told)
-		if how, ok := g.links.relayed(ctx, e, r); ok {
+		if how, ok := g.relayed(ctx, e, r); ok {
 			told <- how
 		}
 	}()
@@ -28,14 +28,14 @@ func (g *Gateway) relay(ctx context.Context, e *execution, r *ledger.Record) <-c
 }
 
 // relayed reads the frames of one relay into e's recording.
-func (l *links) relayed(ctx context.Context, e *execution, r *ledger.Record) (how ending, ok bool) {
+func (g *Gateway) relayed(ctx context.Context, e *execution, r *ledger.Record) (how ending, ok bool) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	q := url.Values{"from": {"0"}}
 	if r.Key != "" {
 		q.Set("key", r.Key)
 	}
-	resp, err := l.do(ctx, r.LeaseOwner, http.MethodGet, peerPrefix+"executions/"+url.PathEscape(r.ID)+"?"+q.Encode(), nil)
+	resp, err := g.peers.Do(ctx, r.LeaseOwner, http.MethodGet, peerPrefix+"executions/"+url.PathEscape(r.ID)+"?"+q.Encode(), nil, nil)
 	if err != nil {
 		return how, false
 	}
@@ -49,7 +49,7 @@ func (l *links) relayed(ctx context.Context, e *execution, r *ledger.Record) (ho
 	in := &mirroring{e: e, body: resp.Body, idle: idle, ctx: ctx}
 	how, err = in.run()
 	if err != nil && ctx.Err() != nil && e.ctx.Err() == nil {
-		l.silent(r.LeaseOwner)
+		g.peers.Silent(r.LeaseOwner)
 	}
 	return how, err == nil && !how.again
 }
