@@ -57,7 +57,7 @@ func (a *auditor) oneMore(ctx context.Context, s *subject, p probe, both []answe
 func (a *auditor) judgeAtOnce(s *subject, p probe, got []answer, after state) Finding {
 	pr := pair{probe: AtOnce, args: p.args, s0: p.before, s1: after, s2: after, first: got[0], second: got[1], reader: s.t.presumedReader()}
 	changes := a.changes(p.before, after)
-	if class, times := beyond(a.tally(p.before, after, p.args), s.once); class != "" {
+	if class, times := beyond(a.tally(p.before, after, p.args), s.once); class != "" && len(flatten(p.args)) == s.onceSize {
 		return pr.finding(DuplicateEffect, fmt.Sprintf("two equal calls at once had the effect of one %.3g times", times), evidence("both calls", changes)...)
 	}
 	if pr.first.wrong() && !pr.second.wrong() {

@@ -24,6 +24,7 @@ type subject struct {
 	once     map[string]float64
 	refs     map[string]any // of the call in sequence
 	onceTurn int
+	onceSize int             // of its arguments: twice as many do twice as much
 	seen     bool            // an effect was seen at all
 	uses     bool            // a record can be named once: again it has no effect
 	where    map[string]bool // the readers that showed effects of single calls
@@ -162,7 +163,7 @@ func (a *auditor) twice(ctx context.Context, s *subject, name string, quiet time
 			s.took = lasted
 		}
 		if name == InSequence {
-			s.once, s.refs, s.onceTurn = a.tally(pr.s0, pr.s1, p.args), p.used, s.turn
+			s.once, s.refs, s.onceTurn, s.onceSize = a.tally(pr.s0, pr.s1, p.args), p.used, s.turn, len(flatten(p.args))
 		}
 	}
 	return a.judge(pr), pr

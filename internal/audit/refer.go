@@ -112,7 +112,8 @@ func (p *pool) resolve(t *tool, r record, f field, part bool) (any, int) {
 	return best, score
 }
 
-// shaped is v as the schema asks for it; a single value becomes a list of one.
+// shaped is v as the schema asks for it; a single value becomes a list of one, and of a list no more is taken than must be: a call
+// that names all there is leaves the next one nothing, and does many times what one does that names one.
 func shaped(s *schema, v any) (any, bool) {
 	if s.kind == "array" {
 		items := s.items
@@ -129,7 +130,7 @@ func shaped(s *schema, v any) (any, bool) {
 				out = append(out, fitted)
 			}
 		}
-		return out, len(out) > 0
+		return out[:min(len(out), max(s.minItems, 1))], len(out) > 0
 	}
 	v, ok := coerce(s.kind, v)
 	if text, isText := v.(string); ok && isText && s.pattern != "" {
