@@ -34,6 +34,8 @@ var bans = []struct {
 		"a mechanism knows no database, wire or page, and not what a result means"},
 	{"internal/route", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"},
 		"a route knows of the log no more than its cool-downs, and not what an answer means"},
+	{"internal/shared", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider", "internal/route", "net/http"},
+		"what replicas share is counts, whatever they are of"},
 	{"internal/sse", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"internal/canon", []string{"ledger", "intent", "internal/gateway", "internal/policy", "internal/provider"}, "a parser"},
 	{"bulkhead", []string{"ledger", "intent", "signal", "internal/gateway", "internal/policy", "internal/provider", "net/http"}, "a semaphore counts calls of any kind"},

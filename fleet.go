@@ -26,15 +26,15 @@ type fleetService struct {
 	over      atomic.Bool // has stopped: its last heartbeat says so
 }
 
-// shared says that other engines may work on the store beside this one.
-func (e *Engine) shared() bool { return e.config().Shared() }
+// many says that other engines may work on the store beside this one.
+func (e *Engine) many() bool { return e.config().Shared() }
 
 // startFleet finds the other engines, and has them know of this one before it takes on anything: a lease whose owner has no
 // heartbeat is a dead one's.
 func (e *Engine) startFleet(ctx context.Context) error {
 	e.fleet.started = e.ledger.Now()
 	e.fleet.directory = fleet.NewDirectory(e.ledger, e.log.Owner(), e.logger)
-	if !e.shared() {
+	if !e.many() {
 		return nil
 	}
 	secret, err := e.ledger.Secret(ctx, fleet.SecretName)
@@ -70,7 +70,7 @@ func (e *Engine) others() gateway.Peers {
 
 // heartbeat is what readiness asks of this engine's own; nil where no other engine could take over.
 func (e *Engine) heartbeat() func() error {
-	if !e.shared() {
+	if !e.many() {
 		return nil
 	}
 	return func() error {
@@ -130,7 +130,7 @@ func (e *Engine) leave(ctx context.Context) {
 	if e.stopJobs != nil {
 		e.stopJobs()
 	}
-	if !e.shared() {
+	if !e.many() {
 		return
 	}
 	said, cancel := context.WithTimeout(ctx, sayWait)

@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/policy"
 	"github.com/holdfast-ai/holdfast/internal/reconcile"
 	"github.com/holdfast-ai/holdfast/internal/route"
+	"github.com/holdfast-ai/holdfast/internal/shared"
 	"github.com/holdfast-ai/holdfast/internal/telemetry"
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
@@ -62,6 +63,7 @@ type Engine struct {
 	gateway *gateway.Gateway
 	meter   *telemetry.Meter
 	routes  *route.Table
+	shared  *shared.State // nil: this process counts for itself
 	client  upstream.Client
 	mcp     mcpService
 	fleet   fleetService
@@ -117,7 +119,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return fmt.Errorf("telemetry: %w", err)
 	}
 	e.log = intent.New(intent.Config{Ledger: e.ledger, CommitWait: e.config().Limits.CommitWait, Observe: e.changed,
-		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: !e.shared(), Info: e.ownerInfo})
+		Lane: func(r *ledger.Record) string { return e.gateway.AgedLane(r) }, Logger: e.logger, Exclusive: !e.many(), Info: e.ownerInfo})
 	if err = e.startFleet(ctx); err != nil {
 		return err
 	}
@@ -133,7 +135,8 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 		return err
 	}
 	e.client = upstream.New(upstream.Config{Proxy: http.ProxyFromEnvironment})
-	e.routes = route.New(route.Config{Cooldowns: e.ledger, Logger: e.logger, OnBreaker: e.meter.Breaker})
+	e.openShared(ctx)
+	e.routes = route.New(route.Config{Cooldowns: e.ledger, Logger: e.logger, OnBreaker: e.meter.Breaker, Breakers: e.breakers()})
 	if err = e.routes.Load(ctx); err != nil {
 		return err
 	}
@@ -142,7 +145,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if e.fleet.peers != nil {
 		api.ServePeers(e.fleet.peers)
 	}
-	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes,
+	e.gateway, err = gateway.New(ctx, gateway.Config{Policy: e.config(), Ledger: e.ledger, Log: e.log, Upstream: e.client, Routes: e.routes, Shared: e.sharedState(),
 		API: api.Tenants(gateway.Tenant), MCP: e.serveMCP, Observer: e.meter, Logger: e.logger, Heartbeat: e.heartbeat(), Peers: e.others()})
 	if err != nil {
 		return err
@@ -182,7 +185,7 @@ func (e *Engine) changed(c intent.Change) {
 
 func (e *Engine) openStore(ctx context.Context) (err error) {
 	dsn := e.config().Store[0]
-	if e.shared() {
+	if e.many() {
 		e.ledger, err = opened(postgres.Open(ctx, postgres.Config{URL: dsn.Reveal(), Env: e.config().Env, Logger: e.logger}))
 	} else {
 		e.ledger, err = opened(sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.config().Env, Logger: e.logger,
@@ -302,6 +305,7 @@ func (e *Engine) close() error {
 	if e.routes != nil {
 		e.routes.Close()
 	}
+	e.shared.Close()
 	if e.log != nil {
 		e.fleet.over.Store(true)
 		e.log.Close()
@@ -324,6 +328,9 @@ func (e *Engine) runBackground() error {
 	e.stop = stop
 	e.background.Go(func() { _ = e.log.Run(ctx) })
 	e.background.Go(func() { e.sweep(ctx) })
+	if _, many := e.ledger.(ledger.Notifier); many || e.shared != nil {
+		e.background.Go(func() { e.routes.Follow(ctx) })
+	}
 	if err := e.watch(ctx); err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ type mcpCallerKey struct{}
 func (e *Engine) startMCP(ctx context.Context, api *admin.API) error {
 	var err error
 	path, file := "", ""
-	if !e.shared() {
+	if !e.many() {
 		path = mcp.SocketPath(e.config().Store[0].Path())
 	}
 	if e.embedded && path != "" { // no port is there to settle a call through

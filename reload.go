@@ -118,6 +118,9 @@ func (e *Engine) apply(ctx context.Context, next *policy.Config) error {
 		return err
 	}
 	before := e.policy.Swap(next)
+	if e.shared != nil {
+		e.shared.SetReplicas(replicas(next))
+	}
 	e.putReconcilers(set)
 	e.functions.reload()
 	e.mcp.proxy.Reload(next)

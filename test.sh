@@ -119,6 +119,7 @@ units() {
 stage_test() {
   need curl curl ca-certificates
   need_postgres
+  need_redis
   go_test $(units)
 }
 
@@ -146,6 +147,7 @@ stage_race() {
   need cc gcc libc6-dev
   need curl curl ca-certificates
   need_postgres
+  need_redis
   # Left out besides: what runs one goroutine at a time thousands of times over (power cuts, torn logs, bombs, the
   # simulation), and bench, which starts programs. All of it runs without the detector.
   local left_out
@@ -302,6 +304,12 @@ need() {
   echo "installing $*"
   persist "$command is missing and $* cannot be installed: is a Debian mirror reachable? With $command in the path nothing is installed" \
     install_packages "$@"
+}
+
+# need_redis installs Redis where it is missing, and lets no test be skipped for want of it. Tests run servers of their own.
+need_redis() {
+  command -v redis-server >/dev/null || need redis-server redis-server
+  export HOLDFAST_TEST_REDIS=required
 }
 
 # need_postgres installs Postgres where it is missing, and lets no test be skipped for want of it. Debian keeps its

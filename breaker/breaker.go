@@ -18,6 +18,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 )
 
 // What a zero Config means.
@@ -44,8 +46,12 @@ type Config struct {
 	MinCalls    int
 
 	// Replicas is the number of processes among which callers are spread; each opens at its share of FailureThreshold and
-	// MinCalls, rounded down so that together they stay within them, and at least 1.
+	// MinCalls, rounded down so that together they stay within them, and at least 1. Where a Store that counts for all of them says so
+	// (see Fleet), FailureThreshold is not divided.
 	Replicas int
+
+	// Shared asks a Store that can for the state of all replicas together; see Sharer.
+	Shared bool
 
 	// Store holds the state; nil means this breaker's own memory. It is read by New alone.
 	Store Store
@@ -87,9 +93,11 @@ const (
 // Breaker guards one route. It is safe for concurrent use; a call that succeeds takes no lock and allocates nothing.
 type Breaker struct {
 	config atomic.Pointer[Config]
+	whole  atomic.Pointer[Config] // the same for a Fleet: its FailureThreshold is that of all replicas together
 	store  Store
 	window window
-	calls  sync.Pool // of *call
+	calls  sync.Pool  // of *call
+	held   sync.Mutex // of a mutant alone
 }
 
 // call makes one pass end once: only who moves turn on from the pass's own number has ended it.
@@ -108,14 +116,41 @@ func New(c Config) *Breaker {
 // Configure replaces the configuration but for its Store. The state stays as it is: what was opened for the old ResetTimeout
 // stays open until then.
 func (b *Breaker) Configure(c Config) {
+	if s, ok := b.store.(Sharer); ok {
+		s.Share(c.Shared)
+	}
+	whole := c.withDefaults()
+	whole.FailureThreshold = positive(c.FailureThreshold, DefaultFailureThreshold)
+	b.whole.Store(&whole)
 	c = c.withDefaults()
 	if old := b.config.Swap(&c); old != nil && old.Window != c.Window {
 		b.window.forget()
 	}
 }
 
+// rules are those in force.
+func (b *Breaker) rules() *Config {
+	if f, ok := b.store.(Fleet); ok && f.Fleet() {
+		return b.whole.Load()
+	}
+	return b.config.Load()
+}
+
+// Leave ends the sharing of the state for a breaker that is not used any more.
+func (b *Breaker) Leave() {
+	if s, ok := b.store.(Sharer); ok {
+		s.Share(false)
+	}
+}
+
+// Now is the time that the breaker's records are stamped with.
+func (b *Breaker) Now() time.Time { return b.store.Now() }
+
 // Acquire lets a call begin or returns an *OpenError. Every Pass must be ended by Done, best in a defer, so that a panic ends it too.
 func (b *Breaker) Acquire() (Pass, error) {
+	if mutant.On("breaker-lock-during-call") {
+		b.held.Lock()
+	}
 	r := b.store.Load()
 	if r.State == Closed {
 		return b.pass(r, 0), nil
@@ -189,7 +224,7 @@ func (p Pass) Done(res Result) {
 }
 
 func (b *Breaker) done(p Pass, res Result) {
-	r, c := b.store.Load(), b.config.Load()
+	r, c := b.store.Load(), b.rules()
 	reason := ""
 	if c.FailureRate > 0 && res != Ignored && p.probe == 0 && r.Generation == p.generation {
 		reason = b.window.add(p.generation, res, b.store.Now(), c)

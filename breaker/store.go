@@ -20,6 +20,17 @@ type Store interface {
 	Now() time.Time
 }
 
+// Fleet is what a Store may be besides: one whose failures are those of all replicas together.
+type Fleet interface {
+	// Fleet reports whether that is so now. It may cease and come back: then each process goes by its own share of the threshold.
+	Fleet() bool
+}
+
+// Sharer is what a Store may be besides: one that is the fleet's or this process's own, as Config.Shared says.
+type Sharer interface {
+	Share(on bool)
+}
+
 // NewStore returns a Store in memory, with a closed record.
 func NewStore() Store {
 	m := &memory{}

@@ -63,7 +63,7 @@ type Config struct {
 type Semaphore struct {
 	// state holds the counts and the limit in one word, so that each step is one compare-and-swap: see word.
 	state atomic.Uint64
-	// reserve is Config.Reserve in millionths.
+	// reserve is Config.Reserve in millionths; less than 0 after Lend: one less than minus what Batch may have.
 	reserve atomic.Int64
 
 	mu    sync.Mutex // guards what follows, and every change of state while somebody waits
@@ -167,6 +167,29 @@ func (s *Semaphore) Configure(cfg Config) {
 	s.settle(func(w word) word { return w.limit(slots(cfg.Max)) })
 }
 
+// Lend gives the semaphore exactly so many slots, none for 0, and Batch exactly so many of them, in the place of what Config says of both, until
+// Configure: the slots are then a part of somebody else's, who knows what is reserved.
+func (s *Semaphore) Lend(all, batch int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reserve.Store(-1 - int64(max(batch, 0)))
+	s.settle(func(w word) word { return w.limit(min(max(all, 0), Limit-1)) })
+}
+
+// Usage is how many slots are in use, how many of them by Batch, and how many callers wait.
+func (s *Semaphore) Usage() (all, batch, waiting int) {
+	_, all, batch, waiting = s.Snapshot()
+	return all, batch, waiting
+}
+
+// Reserved is how many of so many slots a share of them keeps from Batch; see Config.Reserve.
+func Reserved(max int, share float64) int {
+	if max <= 0 || max >= Limit {
+		return 0
+	}
+	return reservedOf(max, millionths(share))
+}
+
 // Snapshot is what one look sees: the limit as Resize takes it, the slots in use, those of them in use by Batch, and
 // how many callers wait.
 func (s *Semaphore) Snapshot() (max, used, batch, waiting int) {
@@ -190,12 +213,19 @@ func (s *Semaphore) fits(w word, c Class) bool {
 // batchMax is how many of so many slots Batch may have.
 func (s *Semaphore) batchMax(max int) int {
 	reserve := s.reserve.Load()
+	if reserve < 0 {
+		return min(max, int(-1-reserve))
+	}
 	if max == Limit || max == 0 || reserve == 0 || mutant.On("reserve-ignored") {
 		return max
 	}
+	return max - reservedOf(max, reserve)
+}
+
+func reservedOf(max int, reserve int64) int {
 	reserved := int((int64(max)*reserve + million - 1) / million)
 	if reserved == max && reserve < million {
 		reserved--
 	}
-	return max - reserved
+	return reserved
 }

@@ -69,6 +69,8 @@ const mostAccounts = 100_000
 type Book struct {
 	now func() time.Time
 
+	fleet Fleet // nil: this book is the only one
+
 	mu       sync.Mutex
 	day      int64
 	accounts map[string]*account
@@ -77,6 +79,10 @@ type Book struct {
 type account struct {
 	spent    Amount // and reserved
 	reserved Amount // of that, until it is settled
+
+	// known is what all books had together when they were last asked, and at what this one had then.
+	known, at Amount
+	asked     bool
 }
 
 // New returns a Book whose days begin at midnight UTC by now.
@@ -115,12 +121,18 @@ func (b *Book) at(key string) *account {
 // Reserve takes an estimate out of what a limit leaves of a key's day. A limit of 0 is none. The error is an
 // *ExceededError.
 func (b *Book) Reserve(key string, limit, estimate Amount) (*Reservation, error) {
+	if b.fleet != nil && limit > 0 {
+		return b.reserveShared(key, limit, estimate)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	return b.reserve(key, limit, estimate)
+}
+
+func (b *Book) reserve(key string, limit, estimate Amount) (*Reservation, error) {
 	a := b.open(key)
 	if limit > 0 && a.spent+estimate > limit {
-		now := b.now()
-		return nil, &ExceededError{Limit: limit, Spent: a.spent, Estimate: estimate, Until: now.Truncate(day).Add(day).Sub(now)}
+		return nil, b.exceeded(limit, a.spent, estimate)
 	}
 	if !mutant.On("spend-unreserved") {
 		a.spent += estimate
@@ -164,6 +176,9 @@ func (b *Book) Refund(key string, amount Amount, since time.Time) {
 	}
 	a := b.open(key)
 	a.spent = max(0, a.spent-amount)
+	if b.fleet != nil {
+		b.fleet.Add(key, b.day, int64(-amount))
+	}
 }
 
 // Spent is what a key's day has cost so far, reservations included.
@@ -180,6 +195,10 @@ type Reservation struct {
 	account *account
 	amount  Amount
 	ended   bool
+
+	shared bool // under this key and on this day, with other books
+	key    string
+	day    int64
 }
 
 // Release gives it back: nothing was spent.
@@ -216,4 +235,7 @@ func (r *Reservation) end(cost Amount) {
 	r.ended = true
 	r.account.spent += min(max(cost, 0), most) - r.amount
 	r.account.reserved -= r.amount
+	if r.shared {
+		r.book.fleet.Add(r.key, r.day, int64(min(max(cost, 0), most)-r.amount))
+	}
 }

@@ -98,6 +98,7 @@ type call struct {
 	review bool       // it is written down for its owner
 
 	through  *nest // of a call that is passed on
+	without  bool  // … and that the store, which is away, knows nothing of
 	definite bool  // a passed answer proves that nothing happened (semantics 3)
 }
 

@@ -56,10 +56,7 @@ func (c *call) follow(e *execution) *Error {
 	e.followers.Add(1)
 	switch {
 	case e.unsaved() && c.g.ledger.Healthy() != nil:
-		// The answer exists, its record does not yet: until the store is back nobody else may get it
-		// (semantics 18).
-		return &Error{Code: CodeInFlight, Message: "the first request with this key is not yet on record: the store is unavailable",
-			Intent: e.opID(), Degraded: "store"}
+		return c.unkept(e)
 	case e.failed() && !c.resume && !mutant.On("join-what-failed"): // the rest of a recording is its own, whatever it is
 		return &Error{Code: CodeInFlight, Message: "the first request with this key has failed, and that is not yet on record", Intent: e.opID()}
 	case c.wf.Idempotency.OnInFlight == policy.Conflict:
@@ -227,7 +224,7 @@ func (c *call) takeOver(r *ledger.Record) (again bool, refusal *Error) {
 // storeAway refuses because the store cannot be read or written: nothing was sent.
 func (c *call) storeAway(err error) *Error {
 	c.g.observer.StoreError(c.wf.Name)
-	return &Error{Code: CodeStoreUnavailable, Message: "the store is unavailable; nothing was sent", Err: err, Degraded: "store"}
+	return &Error{Code: CodeStoreUnavailable, Message: "the store is unavailable; nothing was sent", Err: err, Degraded: degraded}
 }
 
 // admit takes a place among the workers.

@@ -29,7 +29,7 @@ type edition struct {
 
 // edition compiles a configuration. Nothing that is in use changes by it.
 func (g *Gateway) edition(cfg *policy.Config) (*edition, error) {
-	e := &edition{Gateway: g, policy: cfg, guard: NewGuard(cfg.Auth, heads(cfg)...), common: newShared(g.current.Load())}
+	e := &edition{Gateway: g, policy: cfg, guard: NewGuard(cfg.Auth, heads(cfg)...), common: newShared(g.shared, g.current.Load())}
 	var err error
 	if e.providers, e.wires, err = targets(cfg); err != nil {
 		return nil, err
@@ -92,27 +92,32 @@ func (c *call) revision() string {
 // in them.
 type shared struct {
 	before *shared // nil once this one is in force
-	slots  map[string]*bulkhead.Semaphore
+	of     Shared  // nil: each process counts for itself
+	slots  map[string]slots
 	sizes  map[string]bulkhead.Config
 	drains map[string]*drains // "": in limits.workers
 }
 
-func newShared(inForce *edition) *shared {
-	s := &shared{slots: map[string]*bulkhead.Semaphore{}, sizes: map[string]bulkhead.Config{}, drains: map[string]*drains{}}
+func newShared(of Shared, inForce *edition) *shared {
+	s := &shared{of: of, slots: map[string]slots{}, sizes: map[string]bulkhead.Config{}, drains: map[string]*drains{}}
 	if inForce != nil && !mutant.On("reload-new-bulkheads") {
 		s.before = inForce.common
 	}
 	return s
 }
 
-// slotsOf are those in use under a key, which keep their size until resize; else new ones.
-func (s *shared) slotsOf(key string, size bulkhead.Config) *bulkhead.Semaphore {
+// slotsOf are those in use under a key, which keep their size until resize; else new ones: of all replicas together where they share
+// their state, else this one's part.
+func (s *shared) slotsOf(key string, size bulkhead.Config, replicas int) slots {
+	if s.of == nil {
+		size.Max = part(size.Max, replicas)
+	}
 	slots := s.slots[key]
 	if slots == nil && s.before != nil {
 		slots = s.before.slots[key]
 	}
 	if slots == nil {
-		slots = bulkhead.New(size)
+		slots = s.newSlots(key, size)
 	}
 	s.slots[key], s.sizes[key] = slots, size
 	return slots
@@ -130,10 +135,24 @@ func (s *shared) drainsOf(key string) *drains {
 	return d
 }
 
+func (s *shared) newSlots(key string, size bulkhead.Config) slots {
+	if s.of == nil {
+		return bulkhead.New(size)
+	}
+	return s.of.Semaphore(key, size)
+}
+
 // resize gives all slots the size that this configuration says, and lets go of the one before.
 func (s *shared) resize() {
 	for key, slots := range s.slots {
 		slots.Configure(s.sizes[key])
+	}
+	if s.before != nil {
+		for key, old := range s.before.slots {
+			if c, ok := old.(interface{ Close() }); ok && s.slots[key] != old {
+				c.Close()
+			}
+		}
 	}
 	s.before = nil
 }

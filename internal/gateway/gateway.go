@@ -29,6 +29,8 @@ type Config struct {
 	Upstream upstream.Client
 	// Routes is the live state of the routes; one table for all that call through them.
 	Routes *route.Table
+	// Shared is what replicas share; nil: this process counts for itself.
+	Shared Shared
 	// API answers /holdfast/v1/… on the data port for the tenant that Tenant(r) names; nil: not found.
 	API http.Handler
 	// MCP answers /mcp/{server}; nil: not found.
@@ -36,8 +38,6 @@ type Config struct {
 	Observer Observer
 	// Heartbeat is nil while the store has a current heartbeat of this engine; nil: nobody asks for one.
 	Heartbeat func() error
-	// SharedState says how it stands with the state that replicas share: "ok" or "degraded"; nil: there is none.
-	SharedState func() string
 	// Callbacks sends callbacks; nil: one that resolves names as the system does.
 	Callbacks CallbackSender
 	// Peers finds the other gateways on the same ledger; nil: this one is alone.
@@ -79,7 +79,7 @@ type Gateway struct {
 	draining    atomic.Bool
 	leaving     atomic.Bool // soon draining
 	beat        func() error
-	sharedState func() string
+	shared      Shared // nil: this process counts for itself
 	halted      context.Context // ends when what is passed on may no longer run
 	halt        context.CancelCauseFunc
 	through     *http.Transport // for what is passed on unbuffered
@@ -98,7 +98,7 @@ func (g *Gateway) Memory() *budget.Bytes { return g.mem }
 // New reads the store's secrets and returns a Gateway.
 func New(ctx context.Context, c Config) (*Gateway, error) {
 	g := &Gateway{running: newInflight(), ledger: c.Ledger, log: c.Log, upstream: c.Upstream, api: c.API, mcp: c.MCP,
-		observer: c.Observer, logger: c.Logger, peers: c.Peers, routes: c.Routes, beat: c.Heartbeat, sharedState: c.SharedState, replays: newReplayCache(replayBytes)}
+		observer: c.Observer, logger: c.Logger, peers: c.Peers, routes: c.Routes, beat: c.Heartbeat, shared: c.Shared, replays: newReplayCache(replayBytes)}
 	if g.observer == nil {
 		g.observer = silent{}
 	}
@@ -130,6 +130,9 @@ func New(ctx context.Context, c Config) (*Gateway, error) {
 		return nil, err
 	}
 	g.book = spend.New(g.ledger.Now)
+	if g.shared != nil {
+		g.book.Join(g.shared)
+	}
 	if err := g.recount(ctx, c.Policy, daily(c.Policy, &policy.Config{})); err != nil {
 		return nil, err
 	}
@@ -177,6 +180,9 @@ func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 		g.servePeer(w, r)
 		return
 	}
+	if g.shared != nil && g.shared.Degraded() {
+		set(w.Header(), "Holdfast-Degraded", "shared_state")
+	}
 	if !g.guard.admit(w, r) {
 		return
 	}
@@ -191,7 +197,11 @@ func (g *edition) serve(w http.ResponseWriter, r *http.Request) {
 	defer c.broke()
 	for i := 0; i < len(stages); i++ {
 		if err := stages[i].run(c); err != nil {
-			if !c.instead(err) {
+			taken, passing := c.unrecorded(err)
+			if taken {
+				err = passing
+			}
+			if err != nil && !c.instead(err) {
 				c.refuse(err)
 			}
 			return

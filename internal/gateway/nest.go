@@ -45,7 +45,7 @@ func nests(cfg *policy.Config, providers map[string]*target, common *shared) map
 
 func newRules(w *policy.Workflow) *rules {
 	return &rules{places: map[string]*tier{}, timeouts: w.Timeouts, breaker: breaker.Config{FailureThreshold: w.Breaker.FailureThreshold,
-		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas}, decide: DecisionPolicy(w), jobs: JobPolicy(w),
+		ResetTimeout: w.Breaker.ResetTimeout, Replicas: w.Breaker.Replicas, Shared: w.Breaker.Scope == "shared"}, decide: DecisionPolicy(w), jobs: JobPolicy(w),
 		shedBelow: priorities[w.Lanes.InteractiveAdmission.ShedPriorityBelow]}
 }
 

@@ -295,6 +295,10 @@ func (c *call) passAnswer(r *http.Response, out *upstream.Request, bound *passag
 	}
 	bound.answers(r)
 	set(r.Header, "Holdfast-Source", c.target.conf.Name)
+	if c.without {
+		set(r.Header, "Holdfast-Degraded", degraded)
+		set(r.Header, "Holdfast-Recorded", "no")
+	}
 	if r.StatusCode >= 400 && c.wf.Mode != policy.Observe {
 		c.failedHeaders(r.Header, &head{unknown: !c.definite})
 	}

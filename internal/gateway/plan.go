@@ -39,7 +39,7 @@ func NewPlan(cfg *policy.Config, w *policy.Workflow, p Planned) *Plan {
 	}
 	g := &edition{Gateway: &Gateway{mem: budget.New(cfg.Limits.BodyMemory)}, policy: cfg, providers: providers, wires: types, guard: NewGuard(cfg.Auth)}
 	r := newRules(w)
-	r.tiersOf(cfg, w, providers, newShared(nil))
+	r.tiersOf(cfg, w, providers, newShared(nil, nil))
 	plan := &Plan{asked: &original{g: g, wf: w, header: p.Header, body: p.Body, spec: *p.Call, from: from, proof: proofOf(p.Header, from)}}
 	plan.course.legs = g.legs(r, from, p.Model, "", &plan.course.one)
 	for i := range plan.course.legs {

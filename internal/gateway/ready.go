@@ -37,8 +37,10 @@ func (g *Gateway) Ready() error { return g.Readiness().why }
 // Readiness is the truth about this gateway at this moment.
 func (g *Gateway) Readiness() Readiness {
 	r := Readiness{Store: "ok", Heartbeat: "ok", SharedState: "local", Draining: g.leaving.Load() || g.draining.Load()}
-	if g.sharedState != nil {
-		r.SharedState = g.sharedState()
+	if g.shared != nil {
+		if r.SharedState = "ok"; g.shared.Degraded() {
+			r.SharedState = "degraded"
+		}
 	}
 	if g.beat != nil {
 		if err := g.beat(); err != nil {

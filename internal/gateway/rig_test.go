@@ -71,6 +71,7 @@ workflows:
   "off": {match: {paths: ["/by-name-only"]}, idempotency: {derive: "off"}, retry: {max_attempts: 1}}
   watch: {match: {paths: ["/by-name-only"]}, mode: observe, idempotency: {derive: always}, retry: {max_attempts: 1}}
   deny: {match: {paths: ["/by-name-only"]}, idempotency: {on_store_error: deny}, retry: {max_attempts: 1}}
+  allow: {match: {paths: ["/by-name-only"]}, idempotency: {derive: always, on_store_error: allow}, retry: {max_attempts: 1}}
   quick: {match: {paths: ["/by-name-only"]}, timeouts: {first_token: 1s, idle: 1s, attempt: 1s, total: 1200ms, request: 3s, stream: 5s}, retry: {max_attempts: 1}}
   default: {retry: {max_attempts: 1}}
 `

@@ -68,7 +68,7 @@ func (c *call) afford() *Error {
 	}
 	s := &c.exec.purse
 	*s = purse{book: c.g.book, key: account(c.tenant, c.wf.Name, c.owner), price: price, estimate: estimate,
-		perDay: spend.USD(c.wf.Spend.PerDay), perCall: spend.USD(c.wf.Spend.PerRequest)}
+		perDay: c.g.perDay(c.wf), perCall: spend.USD(c.wf.Spend.PerRequest)}
 	if sentOn {
 		s.perCall = 0
 	}
@@ -77,6 +77,15 @@ func (c *call) afford() *Error {
 	}
 	c.estimate = estimate.USD()
 	return spendError(c.wf.Name, s.take())
+}
+
+// perDay is what a workflow may spend in a day by this process's own book: its part, where replicas do not share theirs.
+func (g *edition) perDay(w *policy.Workflow) spend.Amount {
+	limit := spend.USD(w.Spend.PerDay)
+	if g.shared == nil && w.Breaker.Replicas > 1 {
+		return max(min(limit, 1), limit/spend.Amount(w.Breaker.Replicas))
+	}
+	return limit
 }
 
 // reprice reserves what an attempt at another tier is expected to cost.

@@ -115,6 +115,83 @@ func TestBR015StoreDown(t *testing.T) {
 	}
 }
 
+// BR-015, run 1, over an HTTP tool: without a store the payroll does not run, and with it back it runs once.
+func TestBR015ToolStoreDown(t *testing.T) {
+	f := &faulty{}
+	r := newToolRig(t, func(c *rigConfig) {
+		c.wrap = func(l ledger.Ledger) ledger.Ledger { f.Ledger = l; return f }
+	})
+	q := charge("/charges", "payroll")
+	f.set(func(f *faulty) { f.fail = errDisk })
+	for range 2 {
+		if a := r.must(q, 503); toolFailure(t, a).Code != string(gateway.CodeStoreUnavailable) || a.header.Get("Retry-After") == "" || a.header.Get("Holdfast-Degraded") != "store" {
+			t.Errorf("%v", a.header)
+		}
+	}
+	r.effects("payroll", 0)
+	f.set(func(f *faulty) { f.fail = nil })
+	r.must(q, 200)
+	r.must(q, 200)
+	r.effects("payroll", 1)
+}
+
+// BR-015, run 3: a workflow that allows it has its generations go on without a record while the store is away, alone or several at
+// once under one key, plain or streamed, and says so; once it is back, each has a record again.
+func TestBR015AllowGoesOnWithoutARecord(t *testing.T) {
+	r, f := newFaultyRig(t)
+	f.set(func(f *faulty) { f.fail = errDisk })
+	for name, q := range map[string]request{"plain": chat("plain"), "stream": streamed("stream")} {
+		q = q.workflow("allow").key(name)
+		for range 2 {
+			a := r.must(q, 200)
+			if a.header.Get("Holdfast-Degraded") != "store" || a.header.Get("Holdfast-Recorded") != "no" || a.header.Get("Holdfast-Intent") != "" {
+				t.Errorf("%s: %v", name, a.header)
+			}
+		}
+		r.calls(name, 2) // nothing knows the first
+	}
+	if a := r.must(chat("job").workflow("allow").key("job").async(), 503); a.code() != string(gateway.CodeStoreUnavailable) {
+		t.Errorf("a job without a store: %v", a.header)
+	}
+	r.calls("job", 0)
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if a := r.must(chat("twins").workflow("allow").key("twins"), 200); a.header.Get("Holdfast-Degraded") != "store" {
+				t.Errorf("a twin: %v", a.header)
+			}
+		})
+	}
+	all.Wait()
+	r.calls("twins", 8)
+	f.set(func(f *faulty) { f.fail = nil })
+	q := chat("back").workflow("allow").key("back")
+	if a := r.must(q, 200); a.header.Get("Holdfast-Degraded") != "" || a.header.Get("Holdfast-Intent") == "" {
+		t.Errorf("with the store back: %v", a.header)
+	}
+	r.must(q, 200)
+	r.calls("back", 1)
+}
+
+// The answer of an operation whose end is not on record is nobody else's: deny refuses who repeats it, local says that it is in
+// progress (semantics 18).
+func TestRepeatWhileTheRecordIsAway(t *testing.T) {
+	r, f := newFaultyRig(t)
+	for workflow, want := range map[string]gateway.Code{"deny": gateway.CodeStoreUnavailable, "default": gateway.CodeInFlight} {
+		f.set(func(f *faulty) { f.settles = errDisk })
+		q := chat(workflow).workflow(workflow).key(workflow)
+		first := r.must(q, 200)
+		again := r.do(q)
+		if again.code() != string(want) || again.header.Get("Holdfast-Degraded") != "store" || again.header.Get("Retry-After") == "" {
+			t.Errorf("%s: %v", workflow, again.header)
+		}
+		f.set(func(f *faulty) { f.settles = nil })
+		r.settled(first.header.Get("Holdfast-Intent"))
+		r.must(q, 200)
+		r.calls(workflow, 1)
+	}
+}
+
 // BR-017: the store fails after the work was done: the caller gets its answer, repeats are held off while it is
 // away, and replay what was kept once it is back.
 func TestBR017StoreFailsAfterTheWork(t *testing.T) {

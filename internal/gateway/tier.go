@@ -23,11 +23,11 @@ type tier struct {
 	notice   string
 	conf     policy.Tier // what a contract is about
 
-	bulkhead string              // name of a shared one
-	slots    *bulkhead.Semaphore // nil: only limits.workers
-	waits    bool                // bulkhead.wait
-	quota    int                 // semantics 25
-	drains   *drains             // of all that share the slots, or limits.workers
+	bulkhead string  // name of a shared one
+	slots    slots   // nil: only limits.workers
+	waits    bool    // bulkhead.wait
+	quota    int     // semantics 25
+	drains   *drains // of all that share the slots, or limits.workers
 }
 
 // newTier finds the tier's slots among those in use by the bulkhead's name, else by own. Where only limits.workers bounds
@@ -50,7 +50,7 @@ func newTier(cfg *policy.Config, w *policy.Workflow, conf policy.Tier, own, free
 		if b.Name != "" {
 			key = "name/" + b.Name
 		}
-		t.slots, t.drains = common.slotsOf(key, bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve}), common.drainsOf(key)
+		t.slots, t.drains = common.slotsOf(key, bulkhead.Config{Max: b.MaxConcurrent, Reserve: b.InteractiveReserve}, w.Breaker.Replicas), common.drainsOf(key)
 	}
 	return t
 }

@@ -93,9 +93,7 @@ func (k *checker) stores() {
 	if len(c.Store) > 1 && slices.ContainsFunc(c.Store, func(s DSN) bool { return s.Scheme() == "sqlite" }) {
 		k.fail("store", "lists several stores, one of them SQLite", "write one sqlite: file; only the nodes of one Postgres can be listed")
 	}
-	if c.SharedState != nil {
-		k.password("shared_state.url", c.SharedState.URL)
-	}
+	k.sharedState()
 	if c.Limits.MaxRequestBytes > c.Limits.BodyMemory {
 		k.warn("limits.max_request_bytes", "is more than limits.body_memory, so that such a request is always shed", "raise limits.body_memory")
 	}

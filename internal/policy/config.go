@@ -20,7 +20,7 @@ type Config struct {
 	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE, FILE or postgres://USER@HOST/DB; a list names the replicas of one."`
 
 	Fleet       Fleet        `yaml:"fleet" doc:"How replicas on one store work together."`
-	SharedState *SharedState `yaml:"shared_state" doc:"Where breakers, cool-downs and spend are shared between replicas; without it each process has its own."`
+	SharedState *SharedState `yaml:"shared_state" doc:"Where replicas share breakers, slots and spend per day; without it each process has its own, divided by breaker.replicas."`
 	Providers   []Provider   `yaml:"providers,map" is:"name" doc:"LLM providers; a name is also a path prefix. Without the block: openai, anthropic, gemini."`
 	Models      []Model      `yaml:"models,map" doc:"Costs in USD per million tokens, and capabilities, of models; spend and replay-policy count with the costs."`
 	Embedders   []Embedder   `yaml:"embedders,map" is:"name" doc:"Embedders for the semantic cache."`
@@ -58,8 +58,8 @@ type Fleet struct {
 
 // SharedState is a store for state that replicas share.
 type SharedState struct {
-	URL     DSN           `yaml:"url" is:"required,shared" doc:"redis://… or postgres://…"`
-	Timeout time.Duration `yaml:"timeout" default:"100ms" is:"positive" doc:"After this the state is local and answers say Holdfast-Degraded: shared_state."`
+	URL     DSN           `yaml:"url" is:"required,shared" doc:"redis://, rediss://, valkey://, valkeys:// or postgres://"`
+	Timeout time.Duration `yaml:"timeout" default:"100ms" is:"positive" doc:"What a request waits for it at most: then the state is local, and answers say Holdfast-Degraded: shared_state."`
 }
 
 // Wire families of Provider.Type.

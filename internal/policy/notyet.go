@@ -14,14 +14,12 @@ import (
 func NotYet() map[string]string {
 	const w = "workflows.*."
 	return map[string]string{
-		"shared_state":      "each process keeps breakers, cool-downs and spend for itself",
-		"sync":              "/holdfast/v1/sync answers not_found",
-		"alerts":            "nobody is alerted",
-		"telemetry":         "nothing is exported over OTLP; /metrics is there",
-		"providers.*.mode":  "only the workflow's mode counts",
-		w + "breaker.scope": "each process has breakers of its own",
-		w + "classify":      "decisions are logged with the fields that exist",
-		w + "topic":         "there are no alerts to show it in",
+		"sync":             "/holdfast/v1/sync answers not_found",
+		"alerts":           "nobody is alerted",
+		"telemetry":        "nothing is exported over OTLP; /metrics is there",
+		"providers.*.mode": "only the workflow's mode counts",
+		w + "classify":     "decisions are logged with the fields that exist",
+		w + "topic":        "there are no alerts to show it in",
 	}
 }
 

@@ -111,7 +111,7 @@ func checkText(is, text string) (what, remedy string) {
 	case "store":
 		return checkStore(text)
 	case "shared":
-		return checkScheme(text, "redis://127.0.0.1:6379/0 or postgres://user@host/db", "redis", "rediss", "valkey", "postgres", "postgresql")
+		return checkScheme(text, "redis://127.0.0.1:6379/0 or postgres://user@host/db", "redis", "rediss", "valkey", "valkeys", "postgres", "postgresql")
 	case "sqldsn":
 		if file, ok := strings.CutPrefix(text, "sqlite:"); ok && strings.Trim(file, "/") != "" {
 			return "", ""

@@ -172,7 +172,7 @@ type Retry struct {
 type Breaker struct {
 	FailureThreshold int           `yaml:"failure_threshold" default:"10" is:"positive" doc:"Consecutive failures."`
 	ResetTimeout     time.Duration `yaml:"reset_timeout" default:"30s" is:"positive" doc:"Until one probe is let through."`
-	Scope            string        `yaml:"scope" default:"local" enum:"local|shared" doc:"shared needs shared_state."`
+	Scope            string        `yaml:"scope" default:"local" enum:"local|shared" doc:"local counts failures of this process; shared those of all replicas, and needs shared_state."`
 	Replicas         int           `yaml:"replicas" default:"1" is:"positive" doc:"Local thresholds are divided by it."`
 }
 

@@ -21,7 +21,7 @@ func (r *Route) Barred() (wait time.Duration, barred bool) {
 	case b.Forced && b.State == breaker.Open:
 		return time.Second, true
 	case b.State == breaker.Open:
-		if wait := time.Until(b.Until); wait > 0 {
+		if wait := b.Until.Sub(r.breaker.Now()); wait > 0 {
 			return wait, true
 		}
 	case b.State == breaker.HalfOpen && b.Probe != 0:

@@ -56,6 +56,8 @@ type Config struct {
 	Logger *slog.Logger
 	// OnBreaker is told of each change of a route's breaker; see breaker.Config.OnChange. It must not call the table.
 	OnBreaker func(route string, c breaker.Change)
+	// Breakers gives the state of a route's breaker where replicas may share it; nil: each breaker has its own memory.
+	Breakers func(route string) breaker.Store
 	// MaxRoutes bounds the routes that are kept; 0 means 10,000.
 	MaxRoutes int
 }
@@ -166,7 +168,11 @@ func (t *Table) add(key string) *Route {
 		return r
 	}
 	r := &Route{key: key, table: t}
-	r.breaker = breaker.New(r.breakerConfig(breaker.Config{}))
+	first := breaker.Config{}
+	if t.cfg.Breakers != nil {
+		first.Store = t.cfg.Breakers(key)
+	}
+	r.breaker = breaker.New(r.breakerConfig(first))
 	r.budget.Store(retry.NewBudget(0))
 	t.said.tell(r, t.log)
 	t.tellFaults(r)
@@ -219,6 +225,9 @@ func (t *Table) remove(key string) {
 	s := t.shardOf(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if r := s.routes[key]; r != nil {
+		r.breaker.Leave()
+	}
 	delete(s.routes, key)
 }
 

@@ -40,6 +40,7 @@ type Meter struct {
 	states      [ledger.Settled + 1]atomic.Int64
 	attributes  cache
 	nest        nest
+	shared      sharedState
 	cached      cached
 	policy      inForce
 	lanes       lanes
@@ -81,6 +82,7 @@ func (m *Meter) instruments(meter metric.Meter) error {
 	m.entered = counter("holdfast.unknown.entered", "Intents whose outcome became unknown.")
 	m.resolved = counter("holdfast.unknown.resolved", "Intents whose outcome is known again.")
 	first = keep(first, m.nest.instruments(meter, counter))
+	first = keep(first, m.shared.instruments(meter, counter))
 	m.cached.instruments(counter)
 	first = keep(first, m.policy.instruments(meter, counter))
 	first = keep(first, m.lanes.instruments(meter))
