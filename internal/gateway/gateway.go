@@ -59,30 +59,30 @@ type Gateway struct {
 	salt   []byte // of tenants made from forwarded credentials
 	secret []byte // of outbound keys (semantics 17)
 
-	registry    registry
-	replays     *replayCache
-	mem         *budget.Bytes // of bodies of all calls, against limits.body_memory
-	sightings   sightings
-	writes      writes // of tools without a key template
-	late        listeners
-	repeats     repeats
-	routes      *route.Table
-	jobs        *queue.Queue
-	callbacks   *callbacks
-	book        *spend.Book // what workflows have spent today
-	nobody      string      // mark of routes to which no credential goes
-	started     time.Time   // ledger time
-	answers     *answers    // that other requests may be given
-	left        func(key string) bool
-	working     atomic.Int64
-	running     inflight
-	draining    atomic.Bool
-	leaving     atomic.Bool // soon draining
-	beat        func() error
-	shared      Shared // nil: this process counts for itself
-	halted      context.Context // ends when what is passed on may no longer run
-	halt        context.CancelCauseFunc
-	through     *http.Transport // for what is passed on unbuffered
+	registry  registry
+	replays   *replayCache
+	mem       *budget.Bytes // of bodies of all calls, against limits.body_memory
+	sightings sightings
+	writes    writes // of tools without a key template
+	late      listeners
+	repeats   repeats
+	routes    *route.Table
+	jobs      *queue.Queue
+	callbacks *callbacks
+	book      *spend.Book // what workflows have spent today
+	nobody    string      // mark of routes to which no credential goes
+	started   time.Time   // ledger time
+	answers   *answers    // that other requests may be given
+	left      func(key string) bool
+	working   atomic.Int64
+	running   inflight
+	draining  atomic.Bool
+	leaving   atomic.Bool // soon draining
+	beat      func() error
+	shared    Shared          // nil: this process counts for itself
+	halted    context.Context // ends when what is passed on may no longer run
+	halt      context.CancelCauseFunc
+	through   *http.Transport // for what is passed on unbuffered
 
 	peers      Peers // nil: alone
 	owners     owners
