@@ -53,9 +53,8 @@ func (e *execution) succeed(resp *upstream.Response, s success) {
 	e.word = lateWord{set.Ending, set.Body}
 	err := e.op.Settle(set, !strict, e.landed)
 	h := &head{status: resp.Status, header: resp.Header, stream: s.events > 0, unrecorded: s.unrecorded}
-	if errors.Is(err, intent.ErrCommitWait) {
-		h.pending = true
-	} else if err != nil {
+	h.pending = err != nil // also where another replica has taken it over meanwhile: what came late is evidence, and no state
+	if err != nil && !errors.Is(err, intent.ErrCommitWait) {
 		e.g.logger.Error("a complete answer could not be recorded", "intent", e.op.ID(), "error", err)
 	}
 	e.recordSeen(e.answered, false, nil, nil)

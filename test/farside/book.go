@@ -169,6 +169,8 @@ func (r *Side) hold(o *Op, b *Book, a *Answer) {
 	switch {
 	case a.Code() == "outcome_unknown":
 		least = ledger.Unknown
+	case r.Away && a.Status != 200 && a.Code() == "" && s.Attempts[s.Attempt].End != ledger.AttemptUnknown:
+		least = ledger.Created
 	case a.Code() == "request_in_flight" || a.Status == 200 && !o.Whole(a):
 	case o.Strict && !a.Pending:
 		least = ledger.Settled

@@ -24,6 +24,9 @@ type Side struct {
 	Dir    string // of the test's files
 	Sim    *proc.Process
 	Client *http.Client
+	// Away says that the store may be away where a gateway lives: a failure that a client was told of may not be on record then, and its
+	// intent waits for whoever asks again.
+	Away bool
 }
 
 const effectsFile = "effects.jsonl"

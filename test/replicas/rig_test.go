@@ -78,6 +78,7 @@ func newRig(t *testing.T, more string) *rig {
 		t.Skip("this starts servers")
 	}
 	r := &rig{t: t, pg: pgtest.Start(t), Side: farside.New(t, binary)}
+	r.Away = true
 	r.pg.Exec(t, "postgres", "CREATE DATABASE holdfast")
 	text := strings.NewReplacer("SIM", r.Sim.URL, "MORE", more).Replace(config)
 	if err := os.WriteFile(r.Path("holdfast.yaml"), []byte(text), 0o600); err != nil {
