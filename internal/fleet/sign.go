@@ -24,7 +24,7 @@ const Skew = 30 * time.Second
 
 // Headers of a signed call and of its answer.
 const (
-	SignatureHeader = "Holdfast-Peer"       // v1 FROM TO TIME NONCE MAC
+	SignatureHeader = "Holdfast-Peer"       // v1 FROM TO TIME NONCE MAC DIGEST
 	ProofHeader     = "Holdfast-Peer-Proof" // on the answer: who gives it has the key, and is whom the call was for
 )
 
@@ -56,36 +56,46 @@ func NewSigner(self string, secret []byte, now func() time.Time) *Signer {
 func (s *Signer) Sign(r *http.Request, to string, body []byte) (nonce string) {
 	nonce = rand.Text()
 	at := strconv.FormatInt(s.now().UnixMilli(), 10)
-	mac := s.mac("call", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, s.self, to, at, nonce, digest(body))
-	r.Header.Set(SignatureHeader, strings.Join([]string{"v1", s.self, to, at, nonce, mac}, " "))
+	sum := digest(body)
+	mac := s.mac("call", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, s.self, to, at, nonce, sum)
+	r.Header.Set(SignatureHeader, strings.Join([]string{"v1", s.self, to, at, nonce, mac, sum}, " "))
 	return nonce
 }
 
 // Verify says whose call r is, and what Proof takes for the answer to it. Errors: ErrUnsigned.
 func (s *Signer) Verify(r *http.Request, body []byte) (from, nonce string, err error) {
+	from, nonce, sum, err := s.head(r)
+	if err == nil && sum != digest(body) {
+		return "", "", fmt.Errorf("%w: another body", ErrUnsigned)
+	}
+	return from, nonce, err
+}
+
+// head is Verify without the body, whose digest it returns: of whoever has not the secret no body is read.
+func (s *Signer) head(r *http.Request) (from, nonce, sum string, err error) {
 	fields := strings.Split(r.Header.Get(SignatureHeader), " ")
-	if len(fields) != 6 || fields[0] != "v1" || len(r.Header.Values(SignatureHeader)) != 1 {
-		return "", "", fmt.Errorf("%w: no signature", ErrUnsigned)
+	if len(fields) != 7 || fields[0] != "v1" || len(r.Header.Values(SignatureHeader)) != 1 {
+		return "", "", "", fmt.Errorf("%w: no signature", ErrUnsigned)
 	}
 	from, to, at, nonce := fields[1], fields[2], fields[3], fields[4]
-	want := s.mac("call", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, from, to, at, nonce, digest(body))
+	want := s.mac("call", r.Method, r.URL.EscapedPath(), r.URL.RawQuery, from, to, at, nonce, fields[6])
 	if !hmac.Equal([]byte(want), []byte(fields[5])) && !mutant.On("peer-signature-unread") {
-		return "", "", fmt.Errorf("%w: wrong signature", ErrUnsigned)
+		return "", "", "", fmt.Errorf("%w: wrong signature", ErrUnsigned)
 	}
 	ms, err := strconv.ParseInt(at, 10, 64)
 	if err != nil {
-		return "", "", fmt.Errorf("%w: no time", ErrUnsigned)
+		return "", "", "", fmt.Errorf("%w: no time", ErrUnsigned)
 	}
 	now := s.now()
 	switch age := now.Sub(time.UnixMilli(ms)); {
 	case age > Skew || age < -Skew:
-		return "", "", fmt.Errorf("%w: its time is %s away from this store's", ErrUnsigned, age.Round(time.Millisecond))
+		return "", "", "", fmt.Errorf("%w: its time is %s away from this store's", ErrUnsigned, age.Round(time.Millisecond))
 	case to != s.self:
-		return "", "", fmt.Errorf("%w: it is for another one", ErrUnsigned)
+		return "", "", "", fmt.Errorf("%w: it is for another one", ErrUnsigned)
 	case !s.seen.first(nonce, now) && !mutant.On("peer-call-twice"):
-		return "", "", fmt.Errorf("%w: it was seen before, or there are too many", ErrUnsigned)
+		return "", "", "", fmt.Errorf("%w: it was seen before, or there are too many", ErrUnsigned)
 	}
-	return from, nonce, nil
+	return from, nonce, fields[6], nil
 }
 
 // Proof is what the answer to a call carries in ProofHeader.
@@ -107,7 +117,7 @@ func (s *Signer) mac(parts ...string) string {
 
 func digest(body []byte) string {
 	sum := sha256.Sum256(body)
-	return string(sum[:])
+	return hex.EncodeToString(sum[:])
 }
 
 // nonces remembers each for twice Skew at least, which is how long a call's time can be right.

@@ -121,6 +121,7 @@ func (c *call) adoptElsewhere() (found bool, refusal *Error) {
 		return false, nil
 	}
 	var silent bool
+	// One after the other: the first that knows of it hands it over, and is to be the only one that does.
 	for _, owner := range c.g.others(c.r.Context(), records) {
 		told, ok := c.askPeer(owner)
 		switch {
