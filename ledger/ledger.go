@@ -135,6 +135,19 @@ type KeyFilter interface {
 	DerivedKeys(ctx context.Context, limit int) (func(key string) bool, error)
 }
 
+// Fenced is an ability that a Ledger over several stores has: a heartbeat may be current in one of them and late in another.
+type Fenced interface {
+	// Holds reports whether an owner of this process has a current heartbeat where intent id is kept. It does not wait.
+	Holds(owner, id string) bool
+}
+
+// Noter is an ability that a Ledger may have: to keep a few short texts about the store as a whole, by name.
+type Noter interface {
+	// Note puts value in the place of was, where "" is nothing, and returns what stands there then. With value equal to was it only reads.
+	// What it returns is durable.
+	Note(ctx context.Context, name, was, value string) (now string, err error)
+}
+
 // Write is one atomic change to one intent, with at most one new intent beside it. Either Insert is set (a new intent) or ID and Version are (a
 // compare-and-set on an existing one). All parts apply together or not at all.
 type Write struct {
