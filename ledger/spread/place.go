@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdfast-ai/holdfast/internal/mutant"
 	"github.com/holdfast-ai/holdfast/ledger"
 )
 
@@ -86,7 +87,7 @@ func (l *Ledger) look(ctx context.Context, id string) (*store, *ledger.Record, e
 			away = a.err
 		}
 	}
-	if away != nil {
+	if away != nil && !mutant.On("away-is-not-found") {
 		return nil, nil, fmt.Errorf("a store that may hold intent %s cannot be asked: %w", id, away)
 	}
 	return nil, nil, fmt.Errorf("intent %s: %w", id, ledger.ErrNotFound)

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +25,8 @@ import (
 // of them together (List, Counts, Cached, Owners) is ErrUnavailable meanwhile; Open and Due leave out what it holds.
 type Ledger struct {
 	stores []*store
-	anchor *store // whose secrets are the set's
+	names  []string // theirs
+	anchor *store   // whose secrets are the set's
 	log    *slog.Logger
 
 	mu      sync.Mutex // of places, lookups and closed
@@ -69,7 +71,7 @@ func New(ctx context.Context, stores []ledger.Ledger, log *slog.Logger) (*Ledger
 	if err != nil {
 		return nil, err
 	}
-	l := &Ledger{log: log, lookups: map[string]*lookup{}}
+	l := &Ledger{names: names, log: log, lookups: map[string]*lookup{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	for i, s := range stores {
 		at := &store{Ledger: s, name: names[i], at: i, beats: map[string]beat{}}
@@ -100,13 +102,8 @@ func (l *Ledger) home(key string) *store {
 		sum := sha256.Sum256([]byte(key))
 		return l.stores[binary.BigEndian.Uint64(sum[:8])%uint64(len(l.stores))]
 	}
-	best, most := l.stores[0], uint64(0)
-	for _, s := range l.stores {
-		if n := score(s.name, key); n > most || n == most && s.name > best.name {
-			best, most = s, n
-		}
-	}
-	return best
+	name := homeOf(l.names, key)
+	return l.stores[slices.Index(l.names, name)]
 }
 
 // homeOf is home among the names of stores.
