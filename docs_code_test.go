@@ -142,7 +142,7 @@ func TestMetricsListIsTheCode(t *testing.T) {
 	m.CacheMiss("w", "semantic", "no_vector")
 	m.Unkept("w", "no_vector")
 	m.Refused("r")
-	m.SharedUp(false)
+	m.SharedUp(true)
 	m.SharedCall("slots", time.Millisecond, false)
 	m.SharedLocal("slots")
 	m.Routes(func() []route.Info { return []route.Info{{Route: "r", Pressure: route.Pressure{Level: route.Reduced}}} })
@@ -176,7 +176,7 @@ func exposition(t *testing.T, m *telemetry.Meter) map[string]string {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequestWithContext(context.Background(), "GET", "/metrics", nil))
 	out := map[string]string{}
-	sample := regexp.MustCompile(`^(holdfast_[a-z_]+?)(_bucket|_sum|_count)?\{(.*)\} `)
+	sample := regexp.MustCompile(`^(holdfast_[a-z_]+?)(_bucket|_sum|_count)?(?:\{(.*)\})? `)
 	label := regexp.MustCompile(`([a-z_]+)="`)
 	for line := range strings.SplitSeq(w.Body.String(), "\n") {
 		f := sample.FindStringSubmatch(line)

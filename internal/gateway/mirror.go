@@ -127,8 +127,8 @@ func moved(was, now *ledger.Record) bool {
 	return now == nil || now.State == ledger.Settled || now.State == ledger.Unknown || now.LeaseOwner != was.LeaseOwner
 }
 
-// landedThere is what the log says of the end. While the gateway that makes the answer tells of it, its word is waited for: it
-// says the same, with the failure in its own words.
+// landedThere is what the log says of the end. While the gateway that made the answer tells of it, its word is waited for: it
+// says the same, with the failure in its own words. One from which it was taken knows of no end.
 func (e *execution) landedThere(was, now *ledger.Record, told <-chan ending) (how ending, over bool) {
 	if !moved(was, now) {
 		if !e.g.lives(e.ctx, was.LeaseOwner) { // though it may still be talking: what its lease held is not its own any more
@@ -136,7 +136,7 @@ func (e *execution) landedThere(was, now *ledger.Record, told <-chan ending) (ho
 		}
 		return ending{}, false
 	}
-	if told != nil && now != nil && now.State == ledger.Settled {
+	if told != nil && now != nil && now.State == ledger.Settled && now.LeaseOwner == was.LeaseOwner {
 		return ending{}, false
 	}
 	if e.rec.begun() {
