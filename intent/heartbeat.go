@@ -81,8 +81,8 @@ func (o *Op) Sending() error {
 
 // holds reports whether the heartbeat is current in the very store that keeps an intent, where there are several.
 func (g *Log) holds(id string) bool {
-	f, several := g.ledger.(ledger.Fenced)
-	return g.alone || !several || f.Holds(g.owner, id)
+	p, several := g.ledger.(ledger.Parted)
+	return g.alone || !several || p.Holds(g.owner, id)
 }
 
 // fence has an owner whose heartbeat is not current renew it, durably, before it takes anything on or sends anything. The commit

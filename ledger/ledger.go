@@ -135,10 +135,22 @@ type KeyFilter interface {
 	DerivedKeys(ctx context.Context, limit int) (func(key string) bool, error)
 }
 
-// Fenced is an ability that a Ledger over several stores has: a heartbeat may be current in one of them and late in another.
-type Fenced interface {
+// Parted is an ability that a Ledger over several stores has: one of them may be away, or have a late heartbeat, and the others not.
+type Parted interface {
 	// Holds reports whether an owner of this process has a current heartbeat where intent id is kept. It does not wait.
 	Holds(owner, id string) bool
+	// HealthOf is Healthy for what keeps intent id.
+	HealthOf(id string) error
+	// Away is how many of the stores are not healthy.
+	Away() int
+}
+
+// HealthOf is nil while what keeps intent id is healthy.
+func HealthOf(l Ledger, id string) error {
+	if p, ok := l.(Parted); ok && id != "" {
+		return p.HealthOf(id)
+	}
+	return l.Healthy()
 }
 
 // Noter is an ability that a Ledger may have: to keep a few short texts about the store as a whole, by name.

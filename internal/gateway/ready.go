@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 var (
@@ -50,7 +52,7 @@ func (g *Gateway) Readiness() Readiness {
 	if err := g.ledger.Healthy(); err != nil {
 		r.Store, r.why = "unavailable", fmt.Errorf("%w: %w", errStoreAway, err)
 	}
-	if parts, several := g.ledger.(interface{ Away() int }); several && r.Store == "ok" && parts.Away() > 0 {
+	if parts, several := g.ledger.(ledger.Parted); several && r.Store == "ok" && parts.Away() > 0 {
 		r.Store = "degraded"
 	}
 	if r.Draining {

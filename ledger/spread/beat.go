@@ -42,7 +42,7 @@ func (s *store) late(owner string, now time.Time) bool {
 	return ours && !b.current(now) && !mutant.On("one-heartbeat-for-all-stores")
 }
 
-// Holds implements ledger.Fenced.
+// Holds implements ledger.Parted.
 func (l *Ledger) Holds(owner, id string) bool {
 	s, now := l.known(id), l.Now()
 	if s != nil {

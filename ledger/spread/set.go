@@ -127,6 +127,10 @@ func join(ctx context.Context, s ledger.Ledger, i int, noted, set string, names 
 
 func other(i int, noted string, names []string) error {
 	was := len(strings.Fields(noted))
+	if was == 1 && len(names) > 1 {
+		return &SetError{fmt.Sprintf("store %d of the list has served by itself, and a set begins with empty databases: what is claimed there would be looked for elsewhere, "+
+			"and done again; give the set a new database in its place", i+1)}
+	}
 	return &SetError{fmt.Sprintf("store %d of the list belongs to a set of %d (%s), and the list names %d (%s): which store a key belongs to follows from the set, "+
 		"so what is claimed would be looked for elsewhere, and done again; list the databases that were listed before, in any order", i+1, was, noted, len(names), text(names, slices.Min(names)))}
 }

@@ -58,7 +58,7 @@ var (
 	_ ledger.Ledger    = (*Ledger)(nil)
 	_ ledger.Notifier  = (*Ledger)(nil)
 	_ ledger.KeyFilter = (*Ledger)(nil)
-	_ ledger.Fenced    = (*Ledger)(nil)
+	_ ledger.Parted    = (*Ledger)(nil)
 )
 
 // New makes one ledger of stores, which are those that it was made of before, or empty ones: what was claimed in another set would be
@@ -162,7 +162,20 @@ func (l *Ledger) Healthy() error {
 	return errors.Join(errs...)
 }
 
-// Away is how many of the stores are not healthy now.
+// HealthOf implements ledger.Parted. Where the store of an intent is not known, all of them count.
+func (l *Ledger) HealthOf(id string) error {
+	if s := l.known(id); s != nil {
+		return s.Healthy()
+	}
+	for _, s := range l.stores {
+		if err := s.Healthy(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Away implements ledger.Parted.
 func (l *Ledger) Away() (n int) {
 	for _, s := range l.stores {
 		if s.Healthy() != nil {

@@ -168,6 +168,9 @@ func TestOneStoreAway(t *testing.T) {
 	if l.Healthy() != nil || l.Away() != 1 {
 		t.Errorf("Healthy() = %v with %d away", l.Healthy(), l.Away())
 	}
+	if near, far := l.HealthOf(before[0].Insert.ID), l.HealthOf("unseen"); near != nil || far == nil {
+		t.Errorf("where the others are kept: %v; who knows where: %v", near, far)
+	}
 	parts[1].gone = false
 	commit(t, l, moved(before[1], ""))
 }
