@@ -46,7 +46,7 @@ func (l *Ledger) seen(s *store, records ...*ledger.Record) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range records {
-		if l.places.get(r.ID) == nil {
+		if l.places.get(r.ID) != s {
 			l.places.put(r.ID, s)
 		}
 	}

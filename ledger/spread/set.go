@@ -69,9 +69,18 @@ func settle(ctx context.Context, stores []ledger.Ledger) (names []string, anchor
 	if set == "" {
 		set = text(names, slices.Min(names))
 	}
-	for i, s := range stores {
-		if err := join(ctx, s, i, notes[i], set, names); err != nil {
+	for i, s := range stores { // nothing is noted anywhere before all of them fit
+		if err := fits(ctx, s, i, notes[i], set, names); err != nil {
 			return nil, "", err
+		}
+	}
+	for i, s := range stores {
+		now, err := note(ctx, s, notes[i], set)
+		if err != nil {
+			return nil, "", err
+		}
+		if now != set {
+			return nil, "", other(i, now, names)
 		}
 	}
 	return names, strings.Fields(set)[0], nil
@@ -100,9 +109,8 @@ func text(names []string, anchor string) string {
 	return strings.Join(append([]string{anchor}, rest...), " ")
 }
 
-// join has one store of the list, with what it has noted, belong to the set.
-func join(ctx context.Context, s ledger.Ledger, i int, noted, set string, names []string) error {
-	same := func(a string) bool { return a == set && text(names, strings.Fields(a)[0]) == a }
+// fits says whether one store of the list, with what it has noted, belongs to the set or may.
+func fits(ctx context.Context, s ledger.Ledger, i int, noted, set string, names []string) error {
 	if noted == "" {
 		held, err := s.List(ctx, ledger.Filter{Limit: 1})
 		if err != nil {
@@ -110,19 +118,19 @@ func join(ctx context.Context, s ledger.Ledger, i int, noted, set string, names 
 		}
 		if len(held) > 0 {
 			return &SetError{fmt.Sprintf("store %d of the list holds operations of its own, and a set begins with empty databases: what is claimed there would be "+
-				"looked for elsewhere, and done again; let it serve alone until its claims are over, and give the set an empty database in its place", i+1)}
+				"looked for elsewhere, and done again; give the set a new database in its place", i+1)}
 		}
-		if !same(set) {
-			return other(i, set, names)
-		}
-		if noted, err = note(ctx, s, "", set); err != nil {
-			return err
-		}
+		noted = set
 	}
-	if !same(noted) {
+	if noted != set || !same(strings.Fields(set), names) {
 		return other(i, noted, names)
 	}
 	return nil
+}
+
+// same says that two lists have the same names.
+func same(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 func other(i int, noted string, names []string) error {

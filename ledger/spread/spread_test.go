@@ -278,11 +278,14 @@ func TestSetIsKept(t *testing.T) {
 	refused("one more", err)
 	_, err = New(ctx, stores[1:3], nil)
 	refused("another", err)
-	_, err = New(ctx, stores[:1], nil)
-	refused("one less", err)
+	for i := range 2 {
+		_, err = New(ctx, stores[i:i+1], nil)
+		refused("one less", err)
+	}
 	_, err = New(ctx, []ledger.Ledger{stores[0], stores[1], stores[1]}, nil)
 	refused("one twice", err)
 	refused("one alone", Alone(ctx, stores[0]))
+	refused("the other alone", Alone(ctx, stores[1]))
 	if _, err := New(ctx, []ledger.Ledger{stores[1], stores[0]}, nil); err != nil {
 		t.Errorf("the same in another order: %v", err)
 	}
@@ -299,6 +302,9 @@ func TestSetIsKept(t *testing.T) {
 	refused("with one that holds operations", err)
 	if err != nil && !strings.Contains(err.Error(), "store 2 of the list holds operations") {
 		t.Error(err)
+	}
+	if _, err := New(ctx, []ledger.Ledger{full[0], files(t, t.TempDir(), 1)[0]}, nil); err != nil {
+		t.Errorf("what was refused has left something behind: %v", err)
 	}
 }
 
