@@ -81,6 +81,14 @@ func (e *execution) reflection(r *ledger.Record) ending {
 	ctx, stop := context.WithCancelCause(e.ctx)
 	defer stop(nil)
 	told := e.g.relay(ctx, e, r)
+	hush := func() { // the relay, for what it brings from now on is not the same answer's
+		stop(nil)
+		for told != nil {
+			if _, more := <-told; !more {
+				told = nil
+			}
+		}
+	}
 	for {
 		select {
 		case how, ok := <-told:
@@ -90,10 +98,11 @@ func (e *execution) reflection(r *ledger.Record) ending {
 			told = nil // it cannot be reached, or no longer: the log has the word
 			e.g.awaits.soon(w)
 		case now := <-w.news:
-			if how, over := e.landedThere(r, now, told); over {
+			if how, over := e.landedThere(r, now, told, hush); over {
 				return how
 			}
 		case <-e.ctx.Done():
+			hush()
 			return e.unreflected()
 		}
 	}
@@ -129,7 +138,7 @@ func moved(was, now *ledger.Record) bool {
 
 // landedThere is what the log says of the end. While the gateway that made the answer tells of it, its word is waited for: it
 // says the same, with the failure in its own words. One from which it was taken knows of no end.
-func (e *execution) landedThere(was, now *ledger.Record, told <-chan ending) (how ending, over bool) {
+func (e *execution) landedThere(was, now *ledger.Record, told <-chan ending, hush func()) (how ending, over bool) {
 	if !moved(was, now) {
 		if !e.g.lives(e.ctx, was.LeaseOwner) { // though it may still be talking: what its lease held is not its own any more
 			e.g.reclaims()
@@ -139,6 +148,7 @@ func (e *execution) landedThere(was, now *ledger.Record, told <-chan ending) (ho
 	if told != nil && now != nil && now.State == ledger.Settled && now.LeaseOwner == was.LeaseOwner {
 		return ending{}, false
 	}
+	hush()
 	if e.rec.begun() {
 		return e.goesOnFromRecord(now)
 	}

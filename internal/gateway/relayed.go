@@ -29,6 +29,7 @@ func (g *Gateway) relay(ctx context.Context, e *execution, r *ledger.Record) <-c
 
 // relayed reads the frames of one relay into e's recording.
 func (g *Gateway) relayed(ctx context.Context, e *execution, r *ledger.Record) (how ending, ok bool) {
+	whole := ctx
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	q := url.Values{"from": {"0"}}
@@ -48,7 +49,7 @@ func (g *Gateway) relayed(ctx context.Context, e *execution, r *ledger.Record) (
 	defer idle.Stop()
 	in := &mirroring{e: e, body: resp.Body, idle: idle, ctx: ctx}
 	how, err = in.run()
-	if err != nil && ctx.Err() != nil && e.ctx.Err() == nil {
+	if err != nil && ctx.Err() != nil && whole.Err() == nil {
 		g.peers.Silent(r.LeaseOwner)
 	}
 	return how, err == nil && !how.again

@@ -11,10 +11,12 @@ import (
 	"github.com/holdfast-ai/holdfast/ledger/internal/stored"
 )
 
-// Beat implements ledger.Ledger.
+// Beat implements ledger.Ledger. One that lands late does not shorten a newer one, on which its owner relies already; one whose end has come ends all.
 func (l *Ledger) Beat(ctx context.Context, o ledger.Owner) error {
-	return l.exec(ctx, `INSERT INTO owner (owner, until, info) VALUES ($1, $2, $3)
-		ON CONFLICT (owner) DO UPDATE SET until = excluded.until, info = excluded.info`, o.ID, stored.Micros(o.Until), o.Info)
+	return l.exec(ctx, `INSERT INTO owner AS w (owner, until, info) VALUES ($1, $2, $3)
+		ON CONFLICT (owner) DO UPDATE SET until = CASE WHEN excluded.until <= $4 THEN excluded.until ELSE greatest(w.until, excluded.until) END,
+		info = CASE WHEN excluded.until <= $4 OR excluded.until >= w.until THEN excluded.info ELSE w.info END`,
+		o.ID, stored.Micros(o.Until), o.Info, stored.Micros(l.Now()))
 }
 
 // exec runs one statement in a transaction of its own.

@@ -23,12 +23,13 @@ const fenced = "22012"
 func (w *writer) resolve(lost *session, items []*item, cause error) error {
 	w.l.sick(cause)
 	w.l.cfg.Logger.Warn("a connection was lost while it committed; what became of the commit is looked up", "store", w.l.where, "error", cause)
+	var seen verdict
 	for pause := reconnectFirst; ; pause = min(2*pause, reconnectMax) {
 		w.down = nil
 		err := w.connected()
 		if err == nil {
 			var committed bool
-			if committed, err = w.look(lost, items); err == nil {
+			if committed, err = w.look(lost, items, &seen); err == nil {
 				if committed {
 					return nil
 				}
@@ -46,26 +47,48 @@ func (w *writer) resolve(lost *session, items []*item, cause error) error {
 	}
 }
 
-// look takes the row of a lost session away and reads what it says.
-func (w *writer) look(lost *session, items []*item) (committed bool, err error) {
+// verdict is what a lost session's row said when it was read last, behind its lock.
+type verdict struct {
+	read    bool
+	batch   int64
+	applied []int32
+}
+
+// look takes the row of a lost session away and reads what it says. It is read before it is taken, and that kept: when the answer to the taking is lost
+// as well, the row may be gone, which then is no news.
+func (w *writer) look(lost *session, items []*item, seen *verdict) (committed bool, err error) {
 	ctx, cancel := context.WithTimeout(w.l.ctx, w.l.cfg.CommitTimeout+commitGrace)
 	defer cancel()
-	var batch int64
-	var applied []int32
-	err = w.session.conn.QueryRow(ctx, `DELETE FROM writer WHERE id = $1 RETURNING batch, applied`, lost.slot).Scan(&batch, &applied)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false, nil // a server that has not the row of the session has nothing that came after it either
-	}
-	if err != nil || batch != lost.batch || mutant.On("unknown-commit-is-none") {
+	if err := w.take(ctx, lost.slot, seen); err != nil {
 		return false, err
+	}
+	if !seen.read || seen.batch != lost.batch || mutant.On("unknown-commit-is-none") {
+		return false, nil // a server that has not the row of the session has nothing that came after it either
 	}
 	for _, it := range items {
 		it.applied = false
 	}
-	for _, n := range applied {
+	for _, n := range seen.applied {
 		items[n].applied = true
 	}
 	return true, nil
+}
+
+// take reads the row of a session into seen, and deletes it. Where there is none, seen stays.
+func (w *writer) take(ctx context.Context, slot int64, seen *verdict) error {
+	return pgx.BeginFunc(ctx, w.session.conn, func(tx pgx.Tx) error {
+		var v verdict
+		err := tx.QueryRow(ctx, `SELECT batch, applied FROM writer WHERE id = $1 FOR UPDATE`, slot).Scan(&v.batch, &v.applied)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		v.read = true
+		*seen = v
+		_, err = tx.Exec(ctx, `DELETE FROM writer WHERE id = $1`, slot)
+		return err
+	})
 }
 
 // hangUp gives up a connection without waiting for it.

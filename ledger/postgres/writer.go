@@ -229,6 +229,11 @@ func (w *writer) transact(items []*item) error {
 	}
 	var native *pgconn.PgError
 	if errors.As(err, &native) && native.SeverityUnlocalized == "ERROR" && !s.conn.IsClosed() {
+		if native.Code == fenced { // its row is gone, and it commits nothing any more; nothing of this is durable
+			w.session = nil
+			w.hangUp(s)
+			return fmt.Errorf("%w: %w", errNotSent, err)
+		}
 		if _, e := s.conn.PgConn().Exec(ctx, "rollback").ReadAll(); e == nil && native.Code != readOnlyServer {
 			return err
 		} else if e == nil {
