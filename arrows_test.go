@@ -129,7 +129,7 @@ func TestArrows(t *testing.T) {
 
 // driver packages stand beside the port and may use what they drive.
 func driver(path string) bool {
-	return within(path, "ledger/sqlite") || within(path, "ledger/postgres") || within(path, "ledger/internal") || within(path, "ledger/ledgertest")
+	return within(path, "ledger/sqlite") || within(path, "ledger/postgres") || within(path, "ledger/spread") || within(path, "ledger/internal") || within(path, "ledger/ledgertest")
 }
 
 func TestCoreImportsStandardLibraryOnly(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ import (
 	"github.com/holdfast-ai/holdfast/internal/upstream"
 	"github.com/holdfast-ai/holdfast/ledger"
 	"github.com/holdfast-ai/holdfast/ledger/postgres"
+	"github.com/holdfast-ai/holdfast/ledger/spread"
 	"github.com/holdfast-ai/holdfast/ledger/sqlite"
 )
 
@@ -170,7 +172,7 @@ func (e *Engine) Start(ctx context.Context) (err error) {
 	if err = e.runBackground(); err != nil {
 		return err
 	}
-	e.logger.Info("holdfast is up", "listen", e.Addr(), "admin", e.AdminAddr(), "store", e.config().Store[0].String(), "env", e.config().Env,
+	e.logger.Info("holdfast is up", "listen", e.Addr(), "admin", e.AdminAddr(), "store", e.storeNames(), "env", e.config().Env,
 		"revision", e.config().Revision, "owner", e.log.Owner())
 	return nil
 }
@@ -184,17 +186,57 @@ func (e *Engine) changed(c intent.Change) {
 }
 
 func (e *Engine) openStore(ctx context.Context) (err error) {
-	dsn := e.config().Store[0]
 	if e.many() {
-		e.ledger, err = opened(postgres.Open(ctx, postgres.Config{URL: dsn.Reveal(), Env: e.config().Env, Logger: e.logger}))
-	} else {
-		e.ledger, err = opened(sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.config().Env, Logger: e.logger,
-			Hook: func(point string) { mutant.Point("store." + point) }}))
+		return e.openDatabases(ctx)
 	}
+	dsn := e.config().Store[0]
+	e.ledger, err = opened(sqlite.Open(ctx, sqlite.Config{Path: dsn.Path(), Env: e.config().Env, Logger: e.logger,
+		Hook: func(point string) { mutant.Point("store." + point) }}))
 	if err != nil {
 		return fmt.Errorf("store %s: %w", dsn, err)
 	}
 	return nil
+}
+
+// openDatabases opens the database that is the store, or all of those that operations are spread over.
+func (e *Engine) openDatabases(ctx context.Context) (err error) {
+	var stores []ledger.Ledger
+	defer func() {
+		if err != nil {
+			for _, s := range stores {
+				err = errors.Join(err, s.Close())
+			}
+		}
+	}()
+	for _, dsn := range e.config().Store {
+		s, err := postgres.Open(ctx, postgres.Config{URL: dsn.Reveal(), Env: e.config().Env, Logger: e.logger})
+		if err != nil {
+			return fmt.Errorf("store %s: %w", dsn, err)
+		}
+		stores = append(stores, s)
+	}
+	if len(stores) == 1 {
+		if err := spread.Alone(ctx, stores[0]); err != nil {
+			return fmt.Errorf("store %s: %w", e.config().Store[0], err)
+		}
+		e.ledger = stores[0]
+		return nil
+	}
+	all, err := spread.New(ctx, stores, e.logger)
+	if err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	e.ledger = all
+	return nil
+}
+
+// storeNames is where the log is kept, without passwords.
+func (e *Engine) storeNames() string {
+	var names []string
+	for _, dsn := range e.config().Store {
+		names = append(names, dsn.String())
+	}
+	return strings.Join(names, ", ")
 }
 
 // opened is a ledger, or none at all where it could not be opened.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/holdfast-ai/holdfast/intent"
 	"github.com/holdfast-ai/holdfast/internal/policy"
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 // end tells everybody who waits how it ended.
@@ -144,7 +145,7 @@ func (q *request) mayFollow(fl *flight) *Error {
 	fl.mu.Unlock()
 	why := ""
 	switch {
-	case fl.ended() && !saved && fl.out.err == nil && !fl.out.elsewhere && q.f.e.ledger.Healthy() != nil:
+	case fl.ended() && !saved && fl.out.err == nil && !fl.out.elsewhere && ledger.HealthOf(q.f.e.ledger, fl.id()) != nil:
 		// The result exists and its record does not yet: until the store is back nobody else may get it (semantics 18).
 		why = "the first call with this key is not yet on record: the store is unavailable"
 	case q.rule.Idempotency.OnInFlight == policy.Conflict && !fl.ended():

@@ -73,10 +73,16 @@ func (g *Log) Current() bool {
 // Sending is asked right before the first byte of a durable attempt leaves. It does not wait. An owner that stood still since the
 // commit sends nothing: its attempt ends as not sent, by a compare-and-set, unless somebody else has moved it.
 func (o *Op) Sending() error {
-	if o.log.Current() || mutant.On("heartbeat-unchecked-before-send") {
+	if o.log.Current() && o.log.holds(o.ID()) || mutant.On("heartbeat-unchecked-before-send") {
 		return nil
 	}
 	return ErrLeaseOver
+}
+
+// holds reports whether the heartbeat is current in the very store that keeps an intent, where there are several.
+func (g *Log) holds(id string) bool {
+	p, several := g.ledger.(ledger.Parted)
+	return g.alone || !several || p.Holds(g.owner, id)
 }
 
 // fence has an owner whose heartbeat is not current renew it, durably, before it takes anything on or sends anything. The commit

@@ -135,6 +135,31 @@ type KeyFilter interface {
 	DerivedKeys(ctx context.Context, limit int) (func(key string) bool, error)
 }
 
+// Parted is an ability that a Ledger over several stores has: one of them may be away, or have a late heartbeat, and the others not.
+type Parted interface {
+	// Holds reports whether an owner of this process has a current heartbeat where intent id is kept. It does not wait.
+	Holds(owner, id string) bool
+	// HealthOf is Healthy for what keeps intent id.
+	HealthOf(id string) error
+	// Away is how many of the stores are not healthy.
+	Away() int
+}
+
+// HealthOf is nil while what keeps intent id is healthy.
+func HealthOf(l Ledger, id string) error {
+	if p, ok := l.(Parted); ok && id != "" {
+		return p.HealthOf(id)
+	}
+	return l.Healthy()
+}
+
+// Noter is an ability that a Ledger may have: to keep a few short texts about the store as a whole, by name.
+type Noter interface {
+	// Note puts value in the place of was, where "" is nothing, and returns what stands there then. With value equal to was it only reads.
+	// What it returns is durable.
+	Note(ctx context.Context, name, was, value string) (now string, err error)
+}
+
 // Write is one atomic change to one intent, with at most one new intent beside it. Either Insert is set (a new intent) or ID and Version are (a
 // compare-and-set on an existing one). All parts apply together or not at all.
 type Write struct {

@@ -24,7 +24,8 @@ func storeCommand() *cobra.Command {
 		Long: `The store's own upkeep. verify and export read beside a running gateway; compact needs it stopped, and migrate too
 where the store is a file.
 
-The store is that of --config or --store, else of holdfast.yaml in the current folder, else ./holdfast.db.`,
+The store is that of --config or --store, else of holdfast.yaml in the current folder, else ./holdfast.db. Where operations
+are spread over several databases, each is taken in turn, and --json prints one line for each.`,
 		Example: "  holdfast store verify\n  holdfast store export --out operations.jsonl",
 	}, verifyCommand(), exportCommand(), compactCommand(), migrateCommand())
 }
@@ -43,15 +44,16 @@ Each row that breaks one is a line RULE: INTENT: DETAIL, and the exit status is 
 		Example: "  holdfast store verify\n  holdfast store verify --store sqlite:/var/lib/holdfast/holdfast.db --json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := where.existing()
-			if err != nil {
-				return err
-			}
-			found, err := s.verify(cmd.Context())
-			if err != nil {
-				return fmt.Errorf("store verify: %w", err)
-			}
-			return reportViolations(cmd.OutOrStdout(), s.String(), found, asJSON)
+			return where.each(func(s foundStore) error {
+				if err := s.mustExist(); err != nil {
+					return err
+				}
+				found, err := s.verify(cmd.Context())
+				if err != nil {
+					return fmt.Errorf("store verify: %w", err)
+				}
+				return reportViolations(cmd.OutOrStdout(), s.String(), found, asJSON)
+			})
 		},
 	}
 	where.add(cmd)
@@ -96,13 +98,16 @@ Bodies and the store's own secrets are not part of it.`,
 		Example: "  holdfast store export | jq 'select(.outcome == \"unknown\")'\n  holdfast store export --out operations.jsonl",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := where.existing()
+			stores, err := where.all()
+			for _, s := range stores {
+				err = errors.Join(err, s.mustExist())
+			}
 			if err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			if err := exportStore(ctx, s, file, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
+			if err := exportStores(ctx, stores, file, cmd.OutOrStdout(), cmd.ErrOrStderr()); err != nil {
 				return fmt.Errorf("store export: %w", err)
 			}
 			return nil
@@ -113,18 +118,27 @@ Bodies and the store's own secrets are not part of it.`,
 	return cmd
 }
 
-// exportStore writes to out, or to a file that is never seen unfinished.
-func exportStore(ctx context.Context, s foundStore, file string, out, report io.Writer) error {
+// exportStores writes to out, or to a file that is never seen unfinished.
+func exportStores(ctx context.Context, stores []foundStore, file string, out, report io.Writer) error {
 	if file == "" {
 		p := newProgress(out, report)
 		defer p.done()
-		return s.export(ctx, p)
+		return exportAll(ctx, stores, p)
 	}
 	return replaceFile(file, func(f io.Writer) error {
 		p := newProgress(f, report)
 		defer p.done()
-		return s.export(ctx, p)
+		return exportAll(ctx, stores, p)
 	})
+}
+
+func exportAll(ctx context.Context, stores []foundStore, to io.Writer) error {
+	for _, s := range stores {
+		if err := s.export(ctx, to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func compactCommand() *cobra.Command {
@@ -138,19 +152,20 @@ Retention goes on without it: freed pages are used again.`,
 		Example: "  holdfast store compact --config /etc/holdfast/holdfast.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := where.existing()
-			if err != nil {
+			return where.each(func(s foundStore) error {
+				if err := s.mustExist(); err != nil {
+					return err
+				}
+				before, after, err := s.compact(cmd.Context())
+				if err != nil {
+					return stopFirst("compact", err)
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.String(), "before_bytes": before, "after_bytes": after})
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, was %s\n", s, size(after), size(before))
 				return err
-			}
-			before, after, err := s.compact(cmd.Context())
-			if err != nil {
-				return stopFirst("compact", err)
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.String(), "before_bytes": before, "after_bytes": after})
-			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s, was %s\n", s, size(after), size(before))
-			return err
+			})
 		},
 	}
 	where.add(cmd)
@@ -170,23 +185,21 @@ Where there is no store yet one is made.`,
 		Example: "  holdfast store migrate --config /etc/holdfast/holdfast.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s, err := where.find()
-			if err != nil {
+			return where.each(func(s foundStore) error {
+				from, to, err := s.migrate(cmd.Context())
+				if err != nil {
+					return stopFirst("migrate", err)
+				}
+				if asJSON {
+					return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.String(), "from": from, "to": to})
+				}
+				if from == to {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, nothing to do\n", s, to)
+				} else {
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, was %d\n", s, to, from)
+				}
 				return err
-			}
-			from, to, err := s.migrate(cmd.Context())
-			if err != nil {
-				return stopFirst("migrate", err)
-			}
-			if asJSON {
-				return writeJSON(cmd.OutOrStdout(), map[string]any{"store": s.String(), "from": from, "to": to})
-			}
-			if from == to {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, nothing to do\n", s, to)
-			} else {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: version %d, was %d\n", s, to, from)
-			}
-			return err
+			})
 		},
 	}
 	where.add(cmd)

@@ -26,21 +26,56 @@ func (f *storeFlags) add(cmd *cobra.Command) {
 // foundStore is a store, in a file or in Postgres, and the env that its configuration says; "" without a configuration.
 type foundStore struct{ path, url, env string }
 
-// find takes --store, --config, holdfast.yaml in the current folder, or the default store, in that order.
+// find is all for what works on one store.
 func (f *storeFlags) find() (foundStore, error) {
+	all, err := f.all()
+	switch {
+	case err != nil:
+		return foundStore{}, err
+	case len(all) > 1:
+		return foundStore{}, fmt.Errorf("the configuration spreads operations over %d databases, and this reads one: ask a running gateway, or name one of them with --store", len(all))
+	}
+	return all[0], nil
+}
+
+// all takes --store, --config, holdfast.yaml in the current folder, or the default store, in that order. Where operations are spread over
+// several databases, it is all of them.
+func (f *storeFlags) all() ([]foundStore, error) {
 	if f.store != "" {
-		return storeAt(f.store)
+		s, err := storeAt(f.store)
+		return []foundStore{s}, err
 	}
 	cfg, err := f.load()
 	if err != nil {
-		return foundStore{}, err
+		return nil, err
 	}
-	s, err := storeAt(cfg.Store[0].Reveal())
+	var out []foundStore
+	for _, dsn := range cfg.Store {
+		s, err := storeAt(dsn.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("store %s: %w", dsn, err)
+		}
+		s.env = cfg.Env
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// each does something with one store after the other, those behind a failure too.
+func (f *storeFlags) each(do func(foundStore) error) error {
+	all, err := f.all()
 	if err != nil {
-		return foundStore{}, fmt.Errorf("store %s: %w", cfg.Store[0], err)
+		return err
 	}
-	s.env = cfg.Env
-	return s, nil
+	var errs []error
+	for _, s := range all {
+		if err := do(s); err != nil && len(all) > 1 {
+			errs = append(errs, fmt.Errorf("%s: %w", s, err))
+		} else if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (f *storeFlags) load() (*policy.Config, error) {

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -61,4 +64,41 @@ func TestStoreInPostgres(t *testing.T) {
 	want("intent_created", "intents", "show", id)
 	want("/v1/pay", "trace", id)
 	want(", was ", "store", "compact")
+}
+
+// TestStoreInSeveralDatabases: what keeps a store takes each database in turn; what reads one does not take the first for all.
+func TestStoreInSeveralDatabases(t *testing.T) {
+	server := pgtest.Start(t)
+	server.Exec(t, "postgres", "CREATE DATABASE one", "CREATE DATABASE two")
+	file := filepath.Join(t.TempDir(), "holdfast.yaml")
+	text := fmt.Sprintf("store: [%q, %q]\n", server.DSN("one"), server.DSN("two"))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for command, want := range map[string]string{"migrate": "version ", "verify": "every invariant holds", "export": "", "compact": ", was "} {
+		out, err := asked(t, "store", "migrate", "--config", file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if command != "migrate" {
+			out, err = asked(t, "store", command, "--config", file)
+		}
+		if err != nil || want != "" && (strings.Count(out, want) != 2 || !strings.Contains(out, "/one") || !strings.Contains(out, "/two")) {
+			t.Errorf("store %s: %s, %v", command, out, err)
+		}
+	}
+	if _, err := asked(t, "replay-policy", file, "--config", file); err == nil || !strings.Contains(err.Error(), "over 2 databases") {
+		t.Errorf("replay-policy: %v", err)
+	}
+}
+
+// asked runs a command line.
+func asked(t *testing.T, args ...string) (string, error) {
+	var out bytes.Buffer
+	cmd := rootCommand()
+	cmd.SetOut(&out)
+	cmd.SetErr(&out)
+	cmd.SetArgs(args)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
 }

@@ -55,7 +55,7 @@ func (c *call) follow(e *execution) *Error {
 	c.g.observer.Duplicate(c.wf.Name, "in_flight")
 	e.followers.Add(1)
 	switch {
-	case e.unsaved() && c.g.ledger.Healthy() != nil:
+	case e.unsaved() && ledger.HealthOf(c.g.ledger, e.opID()) != nil:
 		return c.unkept(e)
 	case e.failed() && !c.resume && !mutant.On("join-what-failed"): // the rest of a recording is its own, whatever it is
 		return &Error{Code: CodeInFlight, Message: "the first request with this key has failed, and that is not yet on record", Intent: e.opID()}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/holdfast-ai/holdfast/ledger"
 )
 
 var (
@@ -17,7 +19,7 @@ var (
 // Readiness is what /readyz says to who asks for JSON. Whoever asks has no credential: no path, host or error is in it.
 type Readiness struct {
 	Ready     bool   `json:"ready"`
-	Store     string `json:"store"`     // ok, unavailable
+	Store     string `json:"store"`     // ok, degraded (one of several databases is away, and its keys with it), unavailable
 	Heartbeat string `json:"heartbeat"` // ok, late
 	// SharedState is "local" where none is configured, "ok", or "degraded" while its store is away: then each replica goes by what
 	// it knows, and is ready all the same.
@@ -49,6 +51,9 @@ func (g *Gateway) Readiness() Readiness {
 	}
 	if err := g.ledger.Healthy(); err != nil {
 		r.Store, r.why = "unavailable", fmt.Errorf("%w: %w", errStoreAway, err)
+	}
+	if parts, several := g.ledger.(ledger.Parted); several && r.Store == "ok" && parts.Away() > 0 {
+		r.Store = "degraded"
 	}
 	if r.Draining {
 		r.why = errDraining

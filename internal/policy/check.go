@@ -86,12 +86,13 @@ func (k *checker) stores() {
 	if len(c.Store) == 0 {
 		k.fail("store", "names no store", "write sqlite:holdfast.db")
 	}
-	if len(c.Store) > 1 {
-		// Serving from one of them would be another truth than the one written, so this is no mere warning.
-		k.add(Missing, item("store", 1), "accepted, not yet acted on by this version: operations are not spread over several databases", "write one")
-	}
 	if len(c.Store) > 1 && slices.ContainsFunc(c.Store, func(s DSN) bool { return s.Scheme() == "sqlite" }) {
-		k.fail("store", "lists several stores, one of them SQLite", "write one sqlite: file; only the nodes of one Postgres can be listed")
+		k.fail("store", "lists several stores, one of them SQLite", "write one sqlite: file; operations are spread over Postgres databases only")
+	}
+	for i, s := range c.Store {
+		if slices.ContainsFunc(c.Store[:i], func(other DSN) bool { return other.Reveal() == s.Reveal() }) {
+			k.fail(item("store", i), "is listed before", "write each database once")
+		}
 	}
 	k.sharedState()
 	if c.Limits.MaxRequestBytes > c.Limits.BodyMemory {

@@ -17,7 +17,7 @@ type Config struct {
 	Env    string `yaml:"env" default:"production" is:"name" doc:"Stamped into the store, which refuses every other; part of every key."`
 	Listen string `yaml:"listen" default:"127.0.0.1:8787" is:"addr" doc:"Address of the data plane."`
 	Admin  string `yaml:"admin" default:"127.0.0.1:8788" is:"addr" doc:"Address of the admin API and the dashboard."`
-	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE, FILE or postgres://USER@HOST/DB; a list names the replicas of one."`
+	Store  []DSN  `yaml:"store,one" default:"sqlite:holdfast.db" is:"store" doc:"The ledger: sqlite:FILE, FILE or postgres://USER@HOST/DB; operations are spread over a list of databases."`
 
 	Fleet       Fleet        `yaml:"fleet" doc:"How replicas on one store work together."`
 	SharedState *SharedState `yaml:"shared_state" doc:"Where replicas share breakers, slots and spend per day; without it each process has its own, divided by breaker.replicas."`

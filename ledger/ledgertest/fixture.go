@@ -141,6 +141,15 @@ func (f *fixture) same(what string, want, got any) {
 	}
 }
 
+// together returns a key of key's kind that stands in the same store as anchor, where the ledger is one over several.
+func (f *fixture) together(anchor, key string) string {
+	several, ok := f.Ledger.(interface{ Together(a, b string) bool })
+	for n := 0; ok && !several.Together(anchor, key); n++ {
+		key = fmt.Sprintf("%s-%d", key, n)
+	}
+	return key
+}
+
 func ids(recs []*ledger.Record) []string {
 	out := make([]string, len(recs))
 	for i, r := range recs {

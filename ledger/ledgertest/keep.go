@@ -92,6 +92,23 @@ func secret(t *testing.T, f *fixture) {
 	}
 }
 
+func notes(t *testing.T, f *fixture) {
+	n, ok := f.Ledger.(ledger.Noter)
+	if !ok {
+		return // an ability that a driver may do without
+	}
+	for _, step := range []struct{ was, value, now string }{
+		{"", "", ""}, {"x", "y", ""}, {"", "a", "a"}, {"", "b", "a"}, {"x", "b", "a"}, {"a", "b", "b"}, {"", "", "b"},
+	} {
+		if now, err := n.Note(f.ctx, "n", step.was, step.value); err != nil || now != step.now {
+			t.Errorf("%q in the place of %q: %q, %v; want %q", step.value, step.was, now, err, step.now)
+		}
+	}
+	if now, err := n.Note(f.ctx, "another", "", ""); err != nil || now != "" {
+		t.Errorf("another note: %q, %v", now, err)
+	}
+}
+
 func clockNeverBack(t *testing.T, f *fixture) {
 	var wg sync.WaitGroup
 	for range 4 {

@@ -57,6 +57,7 @@ func Run(t *testing.T, open func(t *testing.T) ledger.Ledger) {
 		{"Keep/CooldownOnlyExtends", cooldowns},
 		{"Keep/Policy", policy},
 		{"Keep/Secret", secret},
+		{"Keep/Note", notes},
 		{"Sweep/ClaimsAndDerived", sweepKeys},
 		{"Sweep/Bodies", sweepBodies},
 		{"Sweep/Rows", sweepRows},

@@ -128,9 +128,10 @@ func sweepDeadLetter(t *testing.T, f *fixture) {
 
 func sweepBound(t *testing.T, f *fixture) {
 	first := f.commit(f.dispatched("first")) // created first, settled last
-	var settled []string
+	var settled, keys []string
 	for i := range 30 {
-		settled = append(settled, f.finished(fmt.Sprintf("b%d", i), time.Hour))
+		keys = append(keys, f.together("first", fmt.Sprintf("b%d", i)))
+		settled = append(settled, f.finished(keys[i], time.Hour))
 	}
 	f.commit(f.settled(first, time.Hour))
 	open := f.commit(f.dispatched("open"))
@@ -149,7 +150,7 @@ func sweepBound(t *testing.T, f *fixture) {
 		}
 	}
 	f.get(first.Insert.ID)
-	f.commit(f.dispatched("b0")) // the claim went with its intent
+	f.commit(f.dispatched(keys[0])) // the claim went with its intent
 	f.swept(p)
 	f.get(open.Insert.ID) // never anything unsettled, however small the bound
 	if _, err := f.Get(f.ctx, first.Insert.ID); !errors.Is(err, ledger.ErrNotFound) {

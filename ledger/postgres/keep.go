@@ -88,6 +88,22 @@ func (l *Ledger) Secret(ctx context.Context, name string) (secret []byte, err er
 	return secret, err
 }
 
+// Note implements ledger.Noter.
+func (l *Ledger) Note(ctx context.Context, name, was, value string) (now string, err error) {
+	name = "note." + name
+	if was != value {
+		put, args := `UPDATE meta SET value = $3 WHERE name = $1 AND value = $2`, []any{name, was, value}
+		if was == "" {
+			put, args = `INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, []any{name, value}
+		}
+		if err := l.exec(ctx, put, args...); err != nil {
+			return "", err
+		}
+	}
+	err = l.rows(ctx, func(r pgx.Rows) error { return r.Scan(&now) }, `SELECT value FROM meta WHERE name = $1`, name)
+	return now, err
+}
+
 // Env is the environment that the store is stamped with; it is part of every key in it.
 func (l *Ledger) Env(ctx context.Context) (env string, err error) {
 	err = l.rows(ctx, func(r pgx.Rows) error { return r.Scan(&env) }, `SELECT value FROM meta WHERE name = 'env'`)

@@ -102,6 +102,26 @@ func (l *Ledger) readSecret(ctx context.Context, name string) (secret []byte, er
 	return secret, err
 }
 
+// Note implements ledger.Noter.
+func (l *Ledger) Note(ctx context.Context, name, was, value string) (now string, err error) {
+	name = "note." + name
+	if was != value {
+		err = l.inWriter(ctx, func(s *session) error {
+			if was == "" {
+				return execOnce(s.conn, `INSERT INTO meta (name, value) VALUES (?, ?) ON CONFLICT (name) DO NOTHING`, name, value)
+			}
+			return execOnce(s.conn, `UPDATE meta SET value = ?3 WHERE name = ?1 AND value = ?2`, name, was, value)
+		})
+	}
+	if err == nil {
+		err = l.read.with(ctx, func(r *reader) error {
+			now, err = metaText(r.conn, name)
+			return err
+		})
+	}
+	return now, err
+}
+
 // Env is the environment that the store is stamped with; it is part of every key in it.
 func (l *Ledger) Env(ctx context.Context) (env string, err error) {
 	err = l.read.with(ctx, func(r *reader) error {
